@@ -45,8 +45,8 @@ pub use roles::{
 };
 pub use routes::{
     AppliedProgram, AppliedRule, EVERY_SWITCH, NodeSwitch, Places, ROUTE_SERVICE, RouteMap,
-    RoutePrograms, RouteState, RouteStatus, RouteWay, SwitchLayer, TailSettings, check_declared,
-    check_supported,
+    RouteProgress, RoutePrograms, RouteState, RouteStatus, RouteWay, SwitchLayer, TailSettings,
+    check_declared, check_supported,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use slo_targets::{Profiling, SloTargets};

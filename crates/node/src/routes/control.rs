@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_object::{NodeName, Result};
+use nacre_object::{Error, NodeName, ProgramName, Result};
 use nacre_registry::{Maps, ROUTES_MAP};
 use nacre_route::{
     Controller, ControllerCommand, ControllerEvent, Follow, Followed, Found, Order, OrderAnswer,
@@ -14,6 +14,7 @@ use nacre_route::{
 use tokio::time::{sleep, timeout};
 
 use super::NodeSwitch;
+use super::in_force::InForce;
 use super::programs::programs_of;
 use super::record;
 use super::service::{FoundAsk, FoundPage, ROUTE_SERVICE};
@@ -47,9 +48,9 @@ pub(super) async fn tick(switch: Arc<NodeSwitch>) {
 
 /// Follows the map `routes` and installs its rules in the node's switch, until the task is aborted.
 /// If the map is malformed, the previous rules stay in force.
-pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
+pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps, in_force: Arc<InForce>) {
     let Ok(name) = ROUTES_MAP.parse() else { return };
-    let mut control = Control { switch, controller: None };
+    let mut control = Control { switch, in_force, controller: None, installed: None };
     if control.switch.loaded().term > Term::default() {
         control.start().await;
     }
@@ -59,15 +60,13 @@ pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps) {
         if is_due {
             let state = match maps.get(&name).await.and_then(|map| RouteState::of(&map)) {
                 Ok(state) => state,
-                Err(_) => {
+                Err(error) => {
+                    control.in_force.note_problem(&error);
                     sleep(READ_AGAIN).await;
                     continue;
                 }
             };
-            if let Ok(insertions) = state.insertions(control.switch.places().own()) {
-                control.until_live(&insertions).await;
-                control.apply(insertions).await;
-            }
+            control.follow(&state).await;
         }
         let patience = if control.names_programs() { PROGRAM_CHECK } else { SETTLED_CHECK };
         is_due = timeout(patience, watcher.next()).await.is_ok();
@@ -89,8 +88,11 @@ impl NodeSwitch {
 
 struct Control {
     switch: Arc<NodeSwitch>,
+    in_force: Arc<InForce>,
     /// The controller; `None` until the node has rules.
     controller: Option<Controller>,
+    /// The epoch whose rules are installed; `None` while those of the latest epoch are not.
+    installed: Option<u64>,
 }
 
 impl Control {
@@ -124,15 +126,61 @@ impl Control {
         let _ = timeout(PROGRAM_PATIENCE, all_live).await;
     }
 
-    /// Makes the switch use the versions that are live now.
-    async fn follow_programs(&mut self) {
-        if self.names_programs() {
-            self.apply(self.insertions()).await;
+    /// Installs the rules of an epoch of the map.
+    async fn follow(&mut self, state: &RouteState) {
+        self.installed = None;
+        let applied = match state.insertions(self.switch.places().own()) {
+            Ok(insertions) => {
+                self.until_live(&insertions).await;
+                self.apply(insertions).await
+            }
+            Err(error) => Err(error),
+        };
+        self.installed = applied.is_ok().then_some(state.epoch);
+        self.note(applied);
+    }
+
+    /// Notes how an update ended. Installed rules are in force once all programs that they name are
+    /// on this node.
+    fn note(&self, updated: Result<()>) {
+        if let Err(error) = updated {
+            return self.in_force.note_problem(&error);
+        }
+        let Some(epoch) = self.installed else { return };
+        match self.missing_program() {
+            None => self.in_force.note_rules(epoch),
+            Some(name) => {
+                let text =
+                    format!("no version of route/{name} that fits the rules is on this node");
+                self.in_force.note_problem(&Error::unavailable(text));
+            }
         }
     }
 
+    /// A program that rules name although no version of it decides.
+    fn missing_program(&self) -> Option<ProgramName> {
+        let insertions = self.insertions();
+        let record = self.controller.as_ref().map(Controller::record);
+        let is_declared = |name: &&ProgramName| {
+            record.is_some_and(|record| record.wanted.programs.contains_key(*name))
+        };
+        programs_of(&insertions).into_iter().find(|name| !is_declared(name)).cloned()
+    }
+
+    /// Makes the switch use the versions that are live now.
+    async fn follow_programs(&mut self) {
+        if !self.names_programs() {
+            return;
+        }
+        let applied = self.apply(self.insertions()).await;
+        self.note(applied);
+    }
+
     /// Installs these rules in the switch, with the live versions of their programs.
-    async fn apply(&mut self, insertions: Vec<Vec<Rule>>) {
+    ///
+    /// # Errors
+    /// `Exhausted` if the rules do not fit into the switch. The former rules stay in force.
+    async fn apply(&mut self, insertions: Vec<Vec<Rule>>) -> Result<()> {
         let name = self.switch.name().clone();
         let before =
             self.controller.as_ref().map(|controller| &controller.record().wanted.programs);
@@ -144,19 +192,19 @@ impl Control {
                 && wanted.rules.get(&name).is_some_and(|rules| *rules == insertions)
         };
         match &self.controller {
-            Some(controller) if is_known(controller) => return,
-            None if insertions.is_empty() => return,
+            Some(controller) if is_known(controller) => return Ok(()),
+            None if insertions.is_empty() => return Ok(()),
             Some(_) => {}
             None => {
                 self.start().await;
                 // A switch that never had rules has sent no bytes to other nodes. It starts with an
                 // empty set of rules, so it need not ask other nodes for bytes.
                 let rules = [(name.clone(), vec![])].into();
-                self.begin(Wanted { rules, ..Wanted::default() }).await;
+                self.begin(Wanted { rules, ..Wanted::default() }).await?;
             }
         }
         let rules = [(name, insertions)].into();
-        self.begin(Wanted { rules, programs, ..Wanted::default() }).await;
+        self.begin(Wanted { rules, programs, ..Wanted::default() }).await
     }
 
     /// Lets IO pass again on objects without rules, once all their bytes are home.
@@ -177,20 +225,26 @@ impl Control {
             return;
         }
         let settled = left.into_iter().map(|one| one.object.clone()).collect();
-        self.begin(Wanted { rules, programs, settled, ..Wanted::default() }).await;
+        let begun = self.begin(Wanted { rules, programs, settled, ..Wanted::default() }).await;
+        self.note(begun);
     }
 
-    async fn begin(&mut self, wanted: Wanted) {
-        let Some(mut controller) = self.controller.take() else { return };
+    async fn begin(&mut self, wanted: Wanted) -> Result<()> {
+        let Some(mut controller) = self.controller.take() else { return Ok(()) };
         let insertions: Vec<_> = wanted.rules.values().flatten().cloned().collect();
         // IO that passed the switch must be done before IO on the same objects goes elsewhere.
         self.switch.look_at(controller.record(), &insertions).await;
-        if let Ok(commands) = controller.begin(wanted) {
-            self.pursue(&mut controller, commands).await;
-        }
+        let begun = match controller.begin(wanted) {
+            Ok(commands) => {
+                self.pursue(&mut controller, commands).await;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
         self.switch.look_at(controller.record(), &[]).await;
         self.switch.programs().keep(&controller.record().wanted.programs);
         self.controller = Some(controller);
+        begun
     }
 
     /// Carries out the controller's commands, until the rules are installed.
@@ -241,7 +295,10 @@ impl Control {
             };
             match stored.await {
                 Ok(()) => return,
-                Err(_) => sleep(READ_AGAIN).await,
+                Err(error) => {
+                    self.in_force.note_problem(&error);
+                    sleep(READ_AGAIN).await;
+                }
             }
         }
     }

@@ -18,6 +18,8 @@
 //!    which object keeps the bytes.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
 //! 6. [`tail`]: the application that sends the writes of an overloaded target to other targets.
+//! 7. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node has reached, and what
+//!    the switch has done.
 //!
 //! # Invariants
 //!
@@ -30,7 +32,9 @@
 
 mod concern;
 mod control;
+mod in_force;
 mod layer;
+mod metrics;
 mod mover;
 mod node_switch;
 mod pieces;
@@ -43,6 +47,7 @@ mod service;
 mod state;
 mod supported;
 mod tail;
+mod tally;
 
 use std::sync::Arc;
 
@@ -51,6 +56,7 @@ use nacre_clock::Clock;
 use nacre_object::NodeName;
 use tokio::task::JoinHandle;
 
+pub use self::in_force::RouteProgress;
 pub use self::layer::SwitchLayer;
 pub use self::node_switch::NodeSwitch;
 pub use self::places::Places;
@@ -60,7 +66,10 @@ pub use self::state::{EVERY_SWITCH, RouteMap, RouteState};
 pub use self::supported::{check_declared, check_supported};
 pub use self::tail::TailSettings;
 
+use self::in_force::InForce;
+use self::metrics::RoutesCollector;
 use self::service::RouteService;
+use self::tail::TailTask;
 use crate::roles::Offer;
 
 /// Routes on a node, as long as this lives.
@@ -77,13 +86,23 @@ impl RouteRuntime {
         offer: &mut Offer<'_>,
     ) -> Self {
         switch.reach_nodes_by(Arc::clone(&cluster.log_env().sequencers));
-        offer.service(ROUTE_SERVICE, Arc::new(RouteService::new(Arc::clone(&switch))));
+        let in_force = Arc::new(InForce::new(switch.places().own().to_string()));
+        let service = RouteService::new(Arc::clone(&switch), Arc::clone(&in_force));
+        offer.service(ROUTE_SERVICE, Arc::new(service));
+        let (read, reached) = (Arc::clone(&switch), Arc::clone(&in_force));
+        offer.metrics(RoutesCollector { switch: read, in_force: reached });
         let maps = cluster.maps().clone();
         Self(vec![
-            tokio::spawn(control::run(Arc::clone(&switch), maps.clone())),
+            tokio::spawn(control::run(Arc::clone(&switch), maps.clone(), Arc::clone(&in_force))),
             tokio::spawn(control::tick(Arc::clone(&switch))),
             tokio::spawn(mover::run(Arc::clone(&switch))),
-            tokio::spawn(tail::run(switch, cluster.clone(), node.clone(), Arc::clone(clock))),
+            tokio::spawn(tail::run(TailTask {
+                switch,
+                cluster: cluster.clone(),
+                node: node.clone(),
+                clock: Arc::clone(clock),
+                in_force,
+            })),
         ])
     }
 }

@@ -16,7 +16,7 @@ use nacre_object::{
     Error, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
 };
 use nacre_route::{
-    Command, Event, IoId, Order, OrderAnswer, Piece, PieceReply, ProgramAsk, Record, Rule, RuleId,
+    Command, Event, IoId, Order, OrderAnswer, Piece, PieceReply, ProgramAsk, Record, Rule,
     RuleTable, Span, Switch, Term, join, touches,
 };
 use tokio::runtime::Handle;
@@ -27,6 +27,7 @@ use super::concern::{Concern, FreePass};
 use super::pieces::PieceWork;
 use super::places::{Place, Places};
 use super::routed_changes::RoutedChanges;
+use super::tally::Tally;
 
 /// How many changes of routed bytes are queued for a slow watcher. A watcher that is further behind
 /// receives `Lost` and knows that it missed some changes.
@@ -67,8 +68,7 @@ pub(super) struct Core {
     pub switch: Switch,
     live: HashMap<IoId, Live>,
     orders: HashMap<u64, oneshot::Sender<OrderAnswer>>,
-    /// IO that each rule decided about, since the rules were installed.
-    pub counts: HashMap<RuleId, u64>,
+    pub tally: Tally,
     /// Objects that exist at home, with their version there.
     pub homes: HashMap<ObjectId, u64>,
     /// Writes that may have arrived at a place where reads do not look for them.
@@ -117,7 +117,7 @@ impl NodeSwitch {
                 switch: Switch::new(name.clone()),
                 live: HashMap::new(),
                 orders: HashMap::new(),
-                counts: HashMap::new(),
+                tally: Tally::default(),
                 homes: HashMap::new(),
                 doubts: vec![],
             }),
@@ -195,7 +195,7 @@ impl NodeSwitch {
     }
 
     pub(super) fn note_installed(&self, term: Term) {
-        self.core().counts.clear();
+        self.core().tally.begin_rules();
         self.installed.send_replace(term.0);
     }
 
@@ -448,7 +448,7 @@ impl Core {
         match command {
             Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {
                 if let Some(rule) = rule {
-                    *self.counts.entry(rule).or_default() += 1;
+                    self.tally.decided(rule, self.switch.table());
                 }
                 let (object, span) = {
                     let live = self.live.get(&io)?;
@@ -483,6 +483,7 @@ impl Core {
             Command::AskPrograms { io, term, asks } => Some(Work::Programs { io, term, asks }),
             Command::Finish { io } => {
                 let live = self.live.remove(&io)?;
+                self.tally.finished(live.pieces.len());
                 let reply = live.joined();
                 // The client may have given up.
                 let _ = live.reply.send(reply);

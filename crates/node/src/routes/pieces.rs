@@ -102,8 +102,12 @@ impl PieceWork {
                 place: place.clone(),
                 counter: switch.core().switch.counter(),
             };
-            // From here on the bytes at home are the newest.
-            switch.core().switch.brought_home(object, part);
+            {
+                let mut core = switch.core();
+                // From here on the bytes at home are the newest.
+                core.switch.brought_home(object, part);
+                core.tally.brought_home(&placement.application, part.length());
+            }
             drop_or_doubt(switch, &self.header, doubt).await?;
             at = part.end();
         }

@@ -148,6 +148,13 @@ impl RoutePrograms {
         }
     }
 
+    /// The programs that have decided about IO, with their decisions and failures.
+    pub(super) fn all_counts(&self) -> Vec<(ProgramName, u64, u64)> {
+        let state = self.state();
+        let counts = state.counts.iter();
+        counts.map(|(name, counts)| (name.clone(), counts.decided, counts.failed)).collect()
+    }
+
     pub(super) fn counts(&self, name: &ProgramName) -> Counts {
         self.state().counts.get(name).copied().unwrap_or_default()
     }

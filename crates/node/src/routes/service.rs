@@ -7,6 +7,7 @@
 //! | `read` | a [`Question`] with a span | the bytes |
 //! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: the bytes that this node keeps for the objects of one target |
 //! | `status` | – | a [`RouteStatus`] in JSON |
+//! | `progress` | – | a [`RouteProgress`] in JSON: the epoch of the map that the node goes by |
 //! | `trace` | an IO, in the syntax of `nacre route trace` | [`RouteWay`]s in JSON |
 //!
 //! The term numbers the versions of a switch's rules; it rises with each update and after a
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 
 use super::NodeSwitch;
+use super::in_force::{InForce, RouteProgress};
 use super::node_switch::Core;
 use super::places::Place;
 
@@ -168,6 +170,12 @@ pub struct RouteStatus {
     pub target: String,
     /// The term of its rules; 0 if it never had any.
     pub term: u64,
+    /// The epoch of the map `routes` whose rules are installed.
+    #[serde(default)]
+    pub epoch: u64,
+    /// Why the switch has not installed the rules of the latest epoch that the node knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     /// The installed rules, in order.
     pub rules: Vec<AppliedRule>,
     /// The programs that the rules name.
@@ -214,14 +222,15 @@ pub struct RouteWay {
 #[derive(Debug)]
 pub(super) struct RouteService {
     switch: Arc<NodeSwitch>,
+    in_force: Arc<InForce>,
     /// For each switch, by the name of its target: the lowest term under which it may still send
     /// requests. The node holds a read lock on the term while it serves a request.
     terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
 }
 
 impl RouteService {
-    pub fn new(switch: Arc<NodeSwitch>) -> Self {
-        Self { switch, terms: Mutex::default() }
+    pub fn new(switch: Arc<NodeSwitch>, in_force: Arc<InForce>) -> Self {
+        Self { switch, in_force, terms: Mutex::default() }
     }
 
     fn term_of(&self, home_target: &str) -> Arc<RwLock<u64>> {
@@ -330,13 +339,13 @@ impl RouteService {
     }
 
     fn status(&self) -> RouteStatus {
+        let RouteProgress { rules_epoch, problem, .. } = self.in_force.progress();
         let core = self.switch.core();
         let table = core.table();
-        let count = |id| core.counts.get(&id).copied().unwrap_or_default();
         let applied = |(id, rule): (_, &Rule)| AppliedRule {
             application: rule.application.to_string(),
             rule: rule.to_string(),
-            count: count(id),
+            count: core.tally.count(id),
         };
         let installed = table.rules().filter(|(id, _)| !id.is_made());
         let rules = installed.map(applied).collect();
@@ -351,6 +360,8 @@ impl RouteService {
         RouteStatus {
             target: self.switch.places().own().to_string(),
             term: self.switch.term(),
+            epoch: rules_epoch,
+            problem,
             rules,
             programs: core
                 .switch
@@ -482,6 +493,7 @@ impl Service for RouteService {
                 json(&self.found(&ask).await?)
             }
             "status" => json(&self.status()),
+            "progress" => json(&self.in_force.progress()),
             "trace" => {
                 let text = std::str::from_utf8(&input)
                     .map_err(|_| Error::invalid("the input is not a UTF-8 string"))?;

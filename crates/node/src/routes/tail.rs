@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{interval, sleep};
 
 use super::NodeSwitch;
+use super::in_force::InForce;
 use super::state::{RouteMap, RouteState};
 
 /// How often the rate is looked at.
@@ -166,13 +167,18 @@ impl Decider {
     }
 }
 
+/// What the application of a node works with.
+pub(super) struct TailTask {
+    pub switch: Arc<NodeSwitch>,
+    pub cluster: Cluster,
+    pub node: NodeName,
+    pub clock: Arc<dyn Clock>,
+    pub in_force: Arc<InForce>,
+}
+
 /// Runs the application for the node's target until the task is aborted.
-pub(super) async fn run(
-    switch: Arc<NodeSwitch>,
-    cluster: Cluster,
-    node: NodeName,
-    clock: Arc<dyn Clock>,
-) {
+pub(super) async fn run(task: TailTask) {
+    let TailTask { switch, cluster, node, clock, in_force } = task;
     let map = RouteMap::new(cluster.maps().clone());
     let Ok(name) = ApplicationName::new(format!("tail.{}", switch.name())) else { return };
     let mut state = RouteState::default();
@@ -195,8 +201,10 @@ pub(super) async fn run(
             if is_routed {
                 forget(&map, &name, &mut state).await;
             }
+            in_force.note_tail(state.epoch);
             continue;
         };
+        in_force.note_tail(state.epoch);
         if is_routed && decider.usual.is_none() {
             // The node has restarted during a burst, or an operator has put rules with this name.
             decider.usual = Some(0.0);

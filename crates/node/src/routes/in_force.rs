@@ -1,0 +1,78 @@
+//! `InForce`: how far a node has followed the map `routes`.
+//!
+//! The node's controller notes each epoch whose rules its switch has installed. The tail-latency
+//! application notes each epoch whose settings it goes by. `nacre route put`, `rm` and `tail` ask
+//! for this, and return when every switch that they concern has reached their epoch.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nacre_object::Error;
+use serde::{Deserialize, Serialize};
+
+/// How far a node has followed the map of rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteProgress {
+    /// The target whose objects come by the node's switch.
+    pub target: String,
+    /// The epoch of the map whose rules the switch has installed; 0 until the node has read the
+    /// map.
+    pub rules_epoch: u64,
+    /// The epoch of the map whose settings the tail-latency application goes by.
+    pub tail_epoch: u64,
+    /// Why the switch has not installed the rules of the latest epoch that the node knows.
+    pub problem: Option<String>,
+}
+
+/// The progress of one node. Its tasks write it, and its service and metrics read it.
+#[derive(Debug)]
+pub(super) struct InForce(Mutex<RouteProgress>);
+
+impl InForce {
+    /// A node that has just started and has not read the map.
+    pub fn new(target: String) -> Self {
+        Self(Mutex::new(RouteProgress { target, ..RouteProgress::default() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RouteProgress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn progress(&self) -> RouteProgress {
+        self.lock().clone()
+    }
+
+    /// The switch goes by the rules of an epoch.
+    pub fn note_rules(&self, epoch: u64) {
+        let mut progress = self.lock();
+        progress.rules_epoch = epoch;
+        progress.problem = None;
+    }
+
+    /// The tail-latency application goes by the settings of an epoch.
+    pub fn note_tail(&self, epoch: u64) {
+        self.lock().tail_epoch = epoch;
+    }
+
+    /// The node cannot install the latest rules, or not yet.
+    pub fn note_problem(&self, error: &Error) {
+        self.lock().problem = Some(error.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_lasts_until_newer_rules_are_in_force() {
+        let in_force = InForce::new("storage.0".to_owned());
+        in_force.note_rules(3);
+        in_force.note_problem(&Error::exhausted("too many rules"));
+        let progress = in_force.progress();
+        assert_eq!(progress.rules_epoch, 3, "the former rules stay in force");
+        assert!(progress.problem.unwrap().contains("too many rules"));
+        in_force.note_rules(4);
+        let progress = in_force.progress();
+        assert_eq!((progress.rules_epoch, progress.tail_epoch, progress.problem), (4, 0, None));
+    }
+}
