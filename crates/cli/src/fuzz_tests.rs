@@ -16,7 +16,7 @@ const SHORT_RUN: u64 = 1_000;
 
 /// Sample command lines. Together they have every kind of value that the command takes. `|`
 /// separates words.
-const SAMPLES: [&str; 42] = [
+const SAMPLES: [&str; 43] = [
     "init|--targets|3|--metadata|2|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",
     "demo|--help",
@@ -55,7 +55,8 @@ const SAMPLES: [&str; 42] = [
     "slo|curve|t|--profile|p|--targets|3|--estimator|uniform|--format|msr|--block-bytes|4096",
     "slo|place|f|--profile|p|--plain|--violation|0.01",
     "slo|bound|f|--violation|0.01",
-    "route|put|f|--force",
+    "route|put|f|--force|--timeout|9",
+    "route|rm|a|--no-wait",
     "route|trace|entity:alice|r|data/o|0..4KiB",
     "route|tail|on|--pool|p|--alpha|3|--recent|5|--average|60|--least|20",
     "--version",

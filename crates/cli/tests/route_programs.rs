@@ -5,9 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use common::routes::{
-    Workers, cluster, number, places, put, rules, status, wait_for_rules, wait_until_home,
-};
+use common::routes::{Workers, cluster, number, places, put, rules, status, wait_until_home};
 use common::{RunningCluster, kill};
 use nacre_conformance::wait::eventually_blocking;
 use serde_json::Value;
@@ -60,7 +58,6 @@ async fn a_program_decides_where_writes_go_until_a_new_version_takes_over() {
     let to_away = format!("target {away}");
     activate(&cluster, folder, &["home", &to_away], &format!("  return {to_away:?}"));
     put(&cluster, folder, &text);
-    wait_for_rules(&cluster, &home, 1);
     write(&cluster, &first, "0", "abcdef");
     assert_eq!(routed_bytes(&cluster, &home), Some(6));
     let ways = cluster.run(&["route", "trace", "w", &first, "0..6"]);
@@ -103,7 +100,6 @@ async fn a_failing_program_fails_only_its_own_io_and_is_reported_once() {
     activate(&cluster, folder, &["home", &to_away], &format!("  return {to_away:?}"));
     let text = format!("application t on {home}\n  * w data/r* -> program p follow\n");
     put(&cluster, folder, &text);
-    wait_for_rules(&cluster, &home, 1);
     write(&cluster, &first, "0", "kept");
 
     let body = format!(
@@ -173,7 +169,6 @@ async fn no_acknowledged_write_is_lost_while_versions_change_and_nodes_are_kille
         kill(second);
         more_rounds("the workers go on after both were killed at once");
         cluster.run(&["route", "rm", "t"]);
-        wait_for_rules(&cluster, &home, 0);
         wait_until_home(&cluster, &home);
         more_rounds("the workers work without rules");
         (folder, cluster)

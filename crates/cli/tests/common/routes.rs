@@ -49,13 +49,6 @@ pub fn number(status: Option<&Value>, name: &str) -> Option<u64> {
     status.and_then(|status| status[name].as_u64())
 }
 
-pub fn wait_for_rules(cluster: &RunningCluster, target: &str, count: usize) {
-    eventually_blocking("the switch has its rules", || {
-        let status = status(cluster, target);
-        status.is_some_and(|status| status["rules"].as_array().unwrap().len() == count)
-    });
-}
-
 pub fn wait_until_home(cluster: &RunningCluster, target: &str) {
     eventually_blocking("all bytes are home", || {
         let status = status(cluster, target);

@@ -14,6 +14,7 @@ use nacre_route::{
 };
 use serde::Serialize;
 
+use super::misplaced::Misplaced;
 use super::programs::{Declarations, declarations};
 use crate::input;
 
@@ -24,6 +25,8 @@ pub(super) struct Checked {
     rules: usize,
     /// The findings of all switches, each finding once.
     findings: Vec<Finding>,
+    /// Rules of the file that have no effect where they are.
+    misplaced: Vec<Misplaced>,
 }
 
 /// What `check` prints.
@@ -50,7 +53,7 @@ impl Checked {
             own.filter_map(|rule| rule.destination.program()).cloned().collect();
         let programs = declarations(cluster, &own, &state.programs()?).await?;
         let mut applications: BTreeMap<ApplicationName, Vec<StoredInsertion>> = BTreeMap::new();
-        let mut rules = 0;
+        let (mut rules, mut misplaced) = (0, vec![]);
         for insertion in &routes.insertions {
             for rule in &insertion.rules {
                 check_supported(rule)?;
@@ -58,6 +61,7 @@ impl Checked {
                 check_declared(rule, declared.map_or(&[][..], Vec::as_slice))?;
             }
             rules += insertion.rules.len();
+            misplaced.extend(Misplaced::of(insertion, cluster));
             applications.entry(insertion.application.clone()).or_default().push(StoredInsertion {
                 switch: insertion.switch.to_string(),
                 rules: insertion.rules.iter().map(ToString::to_string).collect(),
@@ -69,7 +73,7 @@ impl Checked {
         }
         let after = with_applications(state, &applications);
         let findings = findings(&after, &targets, &programs)?;
-        Ok(Self { applications, rules, findings })
+        Ok(Self { applications, rules, findings, misplaced })
     }
 
     /// The applications, as the map keeps them.
@@ -81,31 +85,40 @@ impl Checked {
         self.applications.iter().map(stored).collect()
     }
 
+    fn problems(&self) -> impl Iterator<Item = String> {
+        let misplaced = self.misplaced.iter().map(ToString::to_string);
+        self.findings.iter().map(ToString::to_string).chain(misplaced)
+    }
+
     pub fn report(&self) -> Report {
-        let findings = self.findings.iter().map(ToString::to_string).collect();
-        Report { rules: self.rules, findings }
+        Report { rules: self.rules, findings: self.problems().collect() }
     }
 
     pub fn text(&self) -> String {
         let mut text = format!("{} rule{}", self.rules, if self.rules == 1 { "" } else { "s" });
-        for finding in &self.findings {
-            let _ = write!(text, "\n{finding}");
+        for problem in self.problems() {
+            let _ = write!(text, "\n{problem}");
         }
         text
     }
 
-    /// Whether the rules are safe.
+    /// Whether the rules are safe, and each can have an effect.
     ///
     /// # Errors
-    /// `Invalid`, with the first finding.
+    /// `Invalid`, with the first problem.
     pub fn verdict(&self) -> Result<()> {
-        let Some(first) = self.findings.first() else { return Ok(()) };
-        let more = match self.findings.len() - 1 {
+        let Some(first) = self.problems().next() else { return Ok(()) };
+        let more = match self.problems().count() - 1 {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
-        Err(Error::invalid(format!("the rules are not safe: {first}{more}"))
-            .hint("correct the rules; `nacre route check` shows all that it finds"))
+        match (self.findings.first(), self.misplaced.first()) {
+            (None, Some(misplaced)) => {
+                Err(Error::invalid(format!("{first}{more}")).hint(misplaced.hint()))
+            }
+            _ => Err(Error::invalid(format!("the rules are not safe: {first}{more}"))
+                .hint("correct the rules; `nacre route check` shows all that it finds")),
+        }
     }
 }
 

@@ -1,15 +1,14 @@
-//! `nacre route ls`, `show` and `history`: which rules there are, and were.
+//! `nacre route ls` and `show`: which rules there are.
 
 use std::fmt::Write;
 
-use nacre::Maps;
 use nacre_node::{RouteMap, RouteState};
 use nacre_object::{ApplicationName, Error, Result};
 use nacre_route::StoredApplication;
 use serde_json::json;
 
-use crate::listing::{Limit, Listing, line};
-use crate::out::{Out, note, printable, utc};
+use crate::listing::{Limit, Listing};
+use crate::out::{Out, note, printable};
 
 fn ordered(state: &RouteState) -> Vec<(&ApplicationName, &StoredApplication)> {
     let mut all: Vec<_> = state.applications.iter().collect();
@@ -60,33 +59,4 @@ pub(super) async fn show(map: &RouteMap, name: &ApplicationName, out: Out) -> Re
         }
         text
     })
-}
-
-/// Prints how the rules changed.
-pub(super) async fn history(maps: &Maps, limit: usize, out: Out) -> Result<()> {
-    let name = nacre_registry::ROUTES_MAP.parse()?;
-    let epoch = maps.epoch(&name).await?;
-    let mut after = epoch.saturating_sub(limit as u64);
-    let mut listing = Listing::lines(out, Limit::default());
-    while after < epoch {
-        let page = maps.history(&name, after, limit).await?;
-        let Some(last) = page.records.last().map(|record| record.epoch) else { break };
-        for record in page.records {
-            let changes: Vec<_> = record
-                .changes
-                .iter()
-                .map(|change| match change.value() {
-                    Some(value) => format!("{} = {}", change.key(), String::from_utf8_lossy(value)),
-                    None => format!("{} ends", change.key()),
-                })
-                .collect();
-            let at = utc(record.at_micros);
-            let json = json!({ "epoch": record.epoch, "at": at, "changes": changes });
-            listing.push(json, || {
-                line(printable(&format!("{at} epoch {}: {}", record.epoch, changes.join("; "))))
-            })?;
-        }
-        after = last;
-    }
-    listing.finish(None)
 }

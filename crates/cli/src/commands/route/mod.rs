@@ -1,10 +1,13 @@
 //! `nacre route …`: rules that send IO elsewhere.
 
 mod file;
+mod history;
 mod list;
+mod misplaced;
 mod programs;
 mod status;
 mod trace;
+mod wait;
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +17,7 @@ use nacre_node::{RouteMap, TailSettings};
 use nacre_object::{ApplicationName, Error, PoolName, Result};
 
 use self::file::Checked;
+use self::wait::{Committed, Concerned, WaitArgument};
 use crate::listing::Limit;
 use crate::out::{Out, note};
 
@@ -36,12 +40,16 @@ pub enum RouteCommand {
     ///
     /// The rules of a file are grouped in applications. They replace the installed rules of
     /// applications with the same names.
+    ///
+    /// Returns when the rules are in force on every switch that they concern.
     Put {
         /// A file of rules; `-` is standard input
         file: PathBuf,
         /// Install the rules even if the check finds a mistake; the cluster log records this
         #[arg(long)]
         force: bool,
+        #[command(flatten)]
+        wait: WaitArgument,
     },
     /// List the rules, in the order of their installation
     #[command(alias = "list")]
@@ -50,7 +58,11 @@ pub enum RouteCommand {
     Show { application: ApplicationName },
     /// Remove the rules of an application; bytes that they sent elsewhere are moved back
     #[command(alias = "remove")]
-    Rm { application: ApplicationName },
+    Rm {
+        application: ApplicationName,
+        #[command(flatten)]
+        wait: WaitArgument,
+    },
     /// Show where an IO such as `r data/vm1 0..1MiB` goes: which rule sends which bytes to which
     /// target
     Trace {
@@ -62,7 +74,7 @@ pub enum RouteCommand {
     /// Show how often each node has applied each rule, and how many bytes it has sent to other
     /// targets
     Status,
-    /// Print how the rules changed, the oldest change first
+    /// Print who changed the rules of which application and when, the oldest change first
     History {
         /// Print the last N changes
         #[arg(long, default_value_t = 20)]
@@ -93,6 +105,8 @@ pub struct TailArguments {
     /// A target with fewer requests a second than this is never overloaded
     #[arg(long, default_value_t = 10.0, value_name = "RATE")]
     least: f64,
+    #[command(flatten)]
+    wait: WaitArgument,
 }
 
 /// On or off.
@@ -116,19 +130,24 @@ pub async fn run(
     let map = RouteMap::new(cluster.maps().clone());
     match command {
         C::Check { file: rules } => check(&rules, &cluster, &map, out).await,
-        C::Put { file: rules, force } => {
+        C::Put { file: rules, force, wait } => {
             check_engine(&file)?;
-            put(&rules, force, &cluster, out).await
+            let (epoch, concerned) = put(&rules, force, &cluster).await?;
+            Committed { file: &file, wait, epoch }.of_rules(&concerned, out).await
         }
         C::Ls(limit) => list::ls(&map, limit, out).await,
         C::Show { application } => list::show(&map, &application, out).await,
-        C::Rm { application } => map.remove(&application).await.map(drop),
+        C::Rm { application, wait } => {
+            let (epoch, concerned) = remove(&application, &map).await?;
+            Committed { file: &file, wait, epoch }.of_rules(&concerned, out).await
+        }
         C::Trace { io } => trace::trace(&file, &cluster, &io.join(" "), out).await,
         C::Status => status::status(&file, out).await,
-        C::History { limit } => list::history(cluster.maps(), limit, out).await,
+        C::History { limit } => history::history(cluster.maps(), limit, out).await,
         C::Tail(arguments) => {
             check_engine(&file)?;
-            tail(&arguments, &cluster, &map).await
+            let epoch = tail(&arguments, &cluster, &map).await?;
+            Committed { file: &file, wait: arguments.wait, epoch }.of_tail_settings(&map, out).await
         }
     }
 }
@@ -148,13 +167,17 @@ async fn check(rules: &Path, cluster: &Cluster, map: &RouteMap, out: Out) -> Res
     checked.verdict()
 }
 
-async fn put(rules: &Path, is_forced: bool, cluster: &Cluster, out: Out) -> Result<()> {
+/// Stores the rules of a file. Returns the new epoch and the switches that it concerns.
+async fn put(rules: &Path, is_forced: bool, cluster: &Cluster) -> Result<(u64, Concerned)> {
     let map = RouteMap::new(cluster.maps().clone());
-    let checked = Checked::read(rules, cluster, &map.state().await?).await?;
+    let before = map.state().await?;
+    let checked = Checked::read(rules, cluster, &before).await?;
     let verdict = checked.verdict();
     if let Err(error) = verdict {
         if !is_forced {
-            return Err(error.hint("correct the rules, or install them all the same with --force"));
+            let hint = error.hint_text().unwrap_or("correct the rules");
+            let hint = format!("{hint}, or install them all the same: --force");
+            return Err(error.hint(hint));
         }
         let names: Vec<_> = checked.applications.keys().map(ToString::to_string).collect();
         let text =
@@ -162,13 +185,29 @@ async fn put(rules: &Path, is_forced: bool, cluster: &Cluster, out: Out) -> Resu
         cluster.events().append(Event::new(Severity::Warning, text)).await?;
         note(error.message());
     }
-    let epoch = map.put(&checked.stored(is_forced)).await?;
-    out.show(&serde_json::json!({ "epoch": epoch }), || format!("epoch {epoch}"))
+    let stored = checked.stored(is_forced);
+    let epoch = map.put(&stored).await?;
+    let mut concerned = Concerned::default();
+    for (name, application) in &stored {
+        concerned.add(application);
+        before.applications.get(name).iter().for_each(|former| concerned.add(former));
+    }
+    Ok((epoch, concerned))
 }
 
-async fn tail(arguments: &TailArguments, cluster: &Cluster, map: &RouteMap) -> Result<()> {
+/// Ends the rules of an application. Returns the new epoch and the switches that it concerns.
+async fn remove(name: &ApplicationName, map: &RouteMap) -> Result<(u64, Concerned)> {
+    let before = map.state().await?;
+    let epoch = map.remove(name).await?;
+    let mut concerned = Concerned::default();
+    before.applications.get(name).iter().for_each(|former| concerned.add(former));
+    Ok((epoch, concerned))
+}
+
+/// Stores the settings of the tail-latency application. Returns the new epoch.
+async fn tail(arguments: &TailArguments, cluster: &Cluster, map: &RouteMap) -> Result<u64> {
     if arguments.switch == Switch::Off {
-        return map.set_tail(None).await.map(drop);
+        return map.set_tail(None).await;
     }
     let mut pools: Vec<_> = arguments.pools.iter().map(ToString::to_string).collect();
     if pools.is_empty() {
@@ -184,5 +223,5 @@ async fn tail(arguments: &TailArguments, cluster: &Cluster, map: &RouteMap) -> R
         average_seconds: arguments.average,
         least_rate: arguments.least,
     };
-    map.set_tail(Some(&settings)).await.map(drop)
+    map.set_tail(Some(&settings)).await
 }

@@ -71,6 +71,10 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
                     program.inserted_rules
                 ));
             }
+            if let Some(problem) = &status.problem {
+                let (target, problem) = (&status.target, printable(problem));
+                lines.push(format!("{target}: the latest rules are not in force: {problem}"));
+            }
             lines.push(format!(
                 "{}: {} of {} objects lie elsewhere; {} IOs are in flight, {} wait; {} spans are in doubt",
                 status.target,
