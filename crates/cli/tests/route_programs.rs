@@ -5,6 +5,7 @@ mod common;
 
 use std::path::Path;
 
+use common::metrics_page::{address_of, ask};
 use common::routes::{Workers, cluster, number, places, put, rules, status, wait_until_home};
 use common::{RunningCluster, kill};
 use nacre_conformance::wait::eventually_blocking;
@@ -122,6 +123,10 @@ async fn a_failing_program_fails_only_its_own_io_and_is_reported_once() {
     });
     assert_eq!(cluster.run(&["events"]).matches("no idea").count(), 1);
     assert_eq!(program(&cluster, &home).unwrap()["failed"], 3);
+    let page = ask(&address_of(&cluster, &home), b"GET /metrics HTTP/1.1\r\n\r\n");
+    let failures =
+        format!("nacre_route_program_failures_total{{target=\"{home}\",program=\"p\"}} 3\n");
+    assert!(page.contains(&failures), "{page}");
 
     let file = source(folder, &["home", "target storage.9"], "  return \"home\"");
     let (code, said) = cluster.fails(&["program", "put", "route/p", &file, "--activate"]);

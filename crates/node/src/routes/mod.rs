@@ -15,7 +15,7 @@
 //!    an IO. [`read_with_stat`] answers reads of whole objects. [`programs`] runs the programs that
 //!    rules name.
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
-//!    which object keeps the bytes.
+//!    which object keeps the bytes. [`report`] is what the service says of the switch.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
 //! 6. [`tail`]: the application that sends the writes of an overloaded target to other targets.
 //! 7. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node has reached, and what
@@ -42,6 +42,7 @@ mod places;
 mod programs;
 mod read_with_stat;
 mod record;
+mod report;
 mod routed_changes;
 mod service;
 mod state;
@@ -61,7 +62,8 @@ pub use self::layer::SwitchLayer;
 pub use self::node_switch::NodeSwitch;
 pub use self::places::Places;
 pub use self::programs::RoutePrograms;
-pub use self::service::{AppliedProgram, AppliedRule, ROUTE_SERVICE, RouteStatus, RouteWay};
+pub use self::report::{AppliedProgram, AppliedRule, RouteStatus, RouteWay};
+pub use self::service::ROUTE_SERVICE;
 pub use self::state::{EVERY_SWITCH, RouteMap, RouteState};
 pub use self::supported::{check_declared, check_supported};
 pub use self::tail::TailSettings;

@@ -76,13 +76,14 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
                 lines.push(format!("{target}: the latest rules are not in force: {problem}"));
             }
             lines.push(format!(
-                "{}: {} of {} objects lie elsewhere; {} IOs are in flight, {} wait; {} spans are in doubt",
+                "{}: {} of {} objects lie elsewhere; {} IOs are in flight, {} wait; {} spans are in doubt; rules of epoch {}",
                 status.target,
                 out.size(status.routed_bytes),
                 status.routed_objects,
                 status.in_flight,
                 status.held,
-                status.in_doubt
+                status.in_doubt,
+                status.epoch
             ));
         }
         lines.join("\n")

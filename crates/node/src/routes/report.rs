@@ -1,0 +1,84 @@
+//! What a node says of its switch, in JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// A rule on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedRule {
+    /// Whose it is.
+    pub application: String,
+    /// The rule.
+    pub rule: String,
+    /// How many IO the rule decided about since it was installed.
+    pub count: u64,
+}
+
+/// A program that rules on a node name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedProgram {
+    /// Its name.
+    pub name: String,
+    /// The version that the rules go by.
+    pub version: u64,
+    /// How many IO the program decided about since the node started.
+    pub decided: u64,
+    /// IO that failed because it failed.
+    pub failed: u64,
+    /// Rules that it has inserted.
+    pub inserted_rules: usize,
+}
+
+/// What a node says of its switch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RouteStatus {
+    /// The target whose objects come by the switch.
+    pub target: String,
+    /// The term of its rules; 0 if it never had any.
+    pub term: u64,
+    /// The epoch of the map `routes` whose rules are installed.
+    #[serde(default)]
+    pub epoch: u64,
+    /// Why the switch has not installed the rules of the latest epoch that the node knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// The installed rules, in order.
+    pub rules: Vec<AppliedRule>,
+    /// The programs that the rules name.
+    #[serde(default)]
+    pub programs: Vec<AppliedProgram>,
+    /// Objects of which bytes lie elsewhere.
+    pub routed_objects: usize,
+    /// Spans of bytes that lie elsewhere.
+    pub routed_spans: usize,
+    /// Bytes that lie elsewhere.
+    pub routed_bytes: u64,
+    /// How many IO are in flight.
+    pub in_flight: usize,
+    /// How many IO the switch holds back at present.
+    pub held: usize,
+    /// Spans whose write got no answer, so it is unknown whether their bytes arrived.
+    pub in_doubt: usize,
+    /// Requests of clients since the node started.
+    pub requests: u64,
+}
+
+/// The rule that decides about some bytes of an IO, and their destination.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteWay {
+    /// The bytes; nothing if the IO touches none.
+    pub span: Option<String>,
+    /// The rule; nothing if there is none.
+    pub rule: Option<String>,
+    /// Its application.
+    pub application: Option<String>,
+    /// Whether the switch itself made the rule, because reads follow writes.
+    pub is_made: bool,
+    /// The program that the rule names, with the version that decides: NAME@VERSION. If a rule that
+    /// the program inserted decides, the text of that rule.
+    #[serde(default)]
+    pub program: Option<String>,
+    /// Where the bytes go.
+    pub destination: String,
+    /// The object that keeps the bytes there, if it is not the object itself.
+    pub object: Option<String>,
+}
