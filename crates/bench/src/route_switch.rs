@@ -195,7 +195,7 @@ async fn side(setup: &Setup, rules: Rules) -> Result<Side> {
             ("a program".to_owned(), all.into_iter().collect::<Result<Vec<_>>>()?)
         }
     };
-    switch.install(vec![rules_of_side]).await;
+    switch.install(vec![rules_of_side]).await?;
     let stack = bare().wrapped_by(|next| SwitchLayer::new(next, switch));
     Ok(Side { name, store: stack.as_store(), rules: Some(rules) })
 }

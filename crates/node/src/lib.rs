@@ -45,7 +45,7 @@ pub use roles::{
 };
 pub use routes::{
     AppliedProgram, AppliedRule, EVERY_SWITCH, NodeSwitch, Places, ROUTE_SERVICE, RouteMap,
-    RouteProgress, RoutePrograms, RouteState, RouteStatus, RouteWay, SwitchLayer, TailSettings,
+    RoutePrograms, RouteProgress, RouteState, RouteStatus, RouteWay, SwitchLayer, TailSettings,
     check_declared, check_supported,
 };
 pub use scrape_targets::ScrapeTargets;

@@ -80,9 +80,14 @@ pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps, in_force: Arc<InFor
 impl NodeSwitch {
     /// Installs rules in a switch of a node that has not joined a cluster. On a node in a cluster,
     /// the rules in the map soon replace them.
-    pub async fn install(self: &Arc<Self>, insertions: Vec<Vec<Rule>>) {
-        let mut control = Control { switch: Arc::clone(self), controller: None };
-        control.apply(insertions).await;
+    ///
+    /// # Errors
+    /// `Exhausted` if there are too many rules; those of the store that keeps the record of rules.
+    pub async fn install(self: &Arc<Self>, insertions: Vec<Vec<Rule>>) -> Result<()> {
+        let switch = Arc::clone(self);
+        let in_force = Arc::new(InForce::new(switch.name().to_string()));
+        let mut control = Control { switch, in_force, controller: None, installed: None };
+        control.apply(insertions).await
     }
 }
 
