@@ -28,7 +28,7 @@ const AIM_ON_CEPH: f64 = 0.9;
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let folder = scratch::folder(&setup.folder)?;
     let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
-    let place = Place { name: "through the wire", aim: AIM, osds: None };
+    let place = LogHost { name: "through the wire", aim: AIM, osds: None };
     let outcome = place.compare(&cluster.client().await?, setup, report).await;
     cluster.stop().await;
     outcome
@@ -41,19 +41,19 @@ pub(crate) async fn run_on_ceph(
 ) -> Result<()> {
     let cluster = setup.in_process(options).await?;
     let osds = OsdProcesses::of(options).ok();
-    let place = Place { name: "on Ceph", aim: AIM_ON_CEPH, osds };
+    let place = LogHost { name: "on Ceph", aim: AIM_ON_CEPH, osds };
     place.compare(&cluster, setup, report).await
 }
 
 /// Where the logs lie.
-struct Place {
+struct LogHost {
     name: &'static str,
     aim: f64,
     /// If there are some, and on this machine.
     osds: Option<OsdProcesses>,
 }
 
-impl Place {
+impl LogHost {
     async fn compare(
         &self,
         cluster: &Cluster,

@@ -18,7 +18,7 @@ use nacre_registry::{Event, Events, LiveEntities, Severity};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use crate::format::{GivenUp, Mark, Resend};
+use crate::format::{GivenUp, OutboxMark, Resend};
 use crate::ledger::Ledger;
 use crate::limits::{MAX_REMEMBERED_MARKS, PARALLEL_OBJECTS, Pace};
 use crate::marks::Marks;
@@ -202,7 +202,7 @@ impl Courier {
 
     fn make_mark<'a>(&'a self, object: &'a ObjectId, now: Duration) -> Result<Making<'a>> {
         let nonce = locked(&self.0.nonces).next_u64();
-        let mark = Mark { at_micros: self.0.clock.now_micros(), nonce };
+        let mark = OutboxMark { at_micros: self.0.clock.now_micros(), nonce };
         let mut marks = locked(&self.0.marks);
         if !marks.make_room(now) {
             let text = format!(
@@ -216,7 +216,12 @@ impl Courier {
         Ok(Making { marks: &self.0.marks, object, mark })
     }
 
-    async fn store_mark(&self, object: &ObjectId, source: &EntityName, mark: Mark) -> Result<()> {
+    async fn store_mark(
+        &self,
+        object: &ObjectId,
+        source: &EntityName,
+        mark: OutboxMark,
+    ) -> Result<()> {
         let context = self
             .context()
             .ok_or_else(|| Error::unavailable("this process does not deliver messages yet"))?;
@@ -233,7 +238,7 @@ impl Courier {
 struct Making<'a> {
     marks: &'a Mutex<Marks>,
     object: &'a ObjectId,
-    mark: Mark,
+    mark: OutboxMark,
 }
 
 impl Drop for Making<'_> {

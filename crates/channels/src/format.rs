@@ -14,7 +14,7 @@
 //! | receiver | `@inbox.` and the sender, `POOL/OBJECT` | [`Received`]: the last message of that sender |
 //! | | the same, a zero byte and `resent` | [`Received`]: the last dead letter that this sender sent again |
 //! | | `@inbox` | [`Inbox`]: the number of `@inbox.` keys, and how many times some were removed |
-//! | ledger, `channels/NN` of the system pool | object, entity, process, with zero bytes between | [`Mark`] |
+//! | ledger, `channels/NN` of the system pool | object, entity, process, with zero bytes between | [`OutboxMark`] |
 //!
 //! Values are protocol-buffer messages: fields may be added, never renumbered.
 
@@ -269,7 +269,7 @@ pub(crate) struct Resend {
 
 /// A mark in a ledger: the object may have messages that requests of an entity sent.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub(crate) struct Mark {
+pub(crate) struct OutboxMark {
     /// When it was made, by the clock of its maker: microseconds since 1970, UTC.
     #[prost(uint64, tag = "1")]
     pub at_micros: u64,
@@ -339,7 +339,7 @@ pub(crate) struct Unmark {
     pub key: Bytes,
     /// It goes only if it is still this one.
     #[prost(message, required, tag = "2")]
-    pub mark: Mark,
+    pub mark: OutboxMark,
 }
 
 /// Reads what is stored.

@@ -17,7 +17,7 @@ use nacre_object::{
 use prost::Message;
 
 use crate::class::CLASS;
-use crate::format::{Mark, Unmark, marks_of, stored};
+use crate::format::{OutboxMark, Unmark, marks_of, stored};
 use crate::limits::{LEDGERS, PAGE_MARKS};
 
 /// A mark as it is stored.
@@ -25,7 +25,7 @@ use crate::limits::{LEDGERS, PAGE_MARKS};
 pub(crate) struct StoredMark {
     pub ledger: ObjectId,
     pub key: Bytes,
-    pub mark: Mark,
+    pub mark: OutboxMark,
     pub object: ObjectId,
     pub source: EntityName,
     /// Which process made it.
@@ -80,18 +80,18 @@ impl Ledger {
 
     /// The key of a mark in its ledger. It says which process marks which object for which entity.
     /// It contains the mark's random number, so no two marks have the same key.
-    pub fn key(object: &ObjectId, source: &EntityName, process: &str, mark: Mark) -> Bytes {
+    pub fn key(object: &ObjectId, source: &EntityName, process: &str, mark: OutboxMark) -> Bytes {
         format!("{object}\0{source}\0{process}\0{:016x}", mark.nonce).into()
     }
 
     /// Makes a mark.
-    pub async fn mark(&self, ledger: &ObjectId, key: Bytes, mark: Mark) -> Result<()> {
+    pub async fn mark(&self, ledger: &ObjectId, key: Bytes, mark: OutboxMark) -> Result<()> {
         let entries = vec![MapEntry { key, value: mark.encode_to_vec().into() }];
         self.submit(ledger, Op::MapSet { entries }).await.map(|_| ())
     }
 
     /// Removes a mark, if it was not replaced.
-    pub async fn unmark(&self, ledger: &ObjectId, key: Bytes, mark: Mark) -> Result<()> {
+    pub async fn unmark(&self, ledger: &ObjectId, key: Bytes, mark: OutboxMark) -> Result<()> {
         let call = ClassCall {
             class: ClassName::new(CLASS)?,
             method: MethodName::new("unmark")?,

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use nacre_object::{EntityName, ObjectId};
 
-use crate::format::Mark;
+use crate::format::OutboxMark;
 use crate::limits::MAX_REMEMBERED_MARKS;
 
 /// Marks by object.
@@ -27,14 +27,14 @@ pub(crate) struct Marks {
     objects: HashMap<ObjectId, Vec<OwnMark>>,
     count: usize,
     /// Marks that are being stored: one for each request that waits for it.
-    being_made: HashMap<ObjectId, Vec<Mark>>,
+    being_made: HashMap<ObjectId, Vec<OutboxMark>>,
 }
 
 /// A mark for one entity.
 #[derive(Debug)]
 struct OwnMark {
     source: EntityName,
-    mark: Mark,
+    mark: OutboxMark,
     trusted_until: Duration,
     uses: usize,
     /// When it counts as idle, unless it is used.
@@ -49,7 +49,7 @@ struct OwnMark {
 pub(crate) struct Forgotten {
     pub object: ObjectId,
     pub source: EntityName,
-    pub mark: Mark,
+    pub mark: OutboxMark,
 }
 
 impl Marks {
@@ -69,13 +69,13 @@ impl Marks {
     }
 
     /// A mark is about to be stored.
-    pub fn begin_making(&mut self, object: &ObjectId, mark: Mark) {
+    pub fn begin_making(&mut self, object: &ObjectId, mark: OutboxMark) {
         self.being_made.entry(object.clone()).or_default().push(mark);
     }
 
     /// The attempt to store a mark has ended. If it failed, no request uses the mark, although it
     /// may be stored.
-    pub fn end_making(&mut self, object: &ObjectId, mark: &Mark) {
+    pub fn end_making(&mut self, object: &ObjectId, mark: &OutboxMark) {
         if let Some(being_made) = self.being_made.get_mut(object) {
             being_made.retain(|other| other != mark);
             if being_made.is_empty() {
@@ -89,7 +89,7 @@ impl Marks {
         &mut self,
         object: &ObjectId,
         source: &EntityName,
-        mark: Mark,
+        mark: OutboxMark,
         trusted_until: Duration,
     ) {
         if let Some(known) = self.find(object, source) {
@@ -126,7 +126,7 @@ impl Marks {
     }
 
     /// Whether this is a mark that is known, or being made.
-    pub fn knows(&self, object: &ObjectId, mark: &Mark) -> bool {
+    pub fn knows(&self, object: &ObjectId, mark: &OutboxMark) -> bool {
         let is_being_made = self.being_made.get(object).is_some_and(|all| all.contains(mark));
         let mut known = self.objects.get(object).into_iter().flatten();
         is_being_made || known.any(|known| known.mark == *mark)
@@ -187,8 +187,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn mark(nonce: u64) -> Mark {
-        Mark { at_micros: 0, nonce }
+    fn mark(nonce: u64) -> OutboxMark {
+        OutboxMark { at_micros: 0, nonce }
     }
 
     fn names() -> (ObjectId, EntityName) {

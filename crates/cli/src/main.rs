@@ -56,7 +56,7 @@ const DEFAULT_CLUSTER: &str = "nacre-data";
 #[command(name = "nacre", version, propagate_version = true)]
 struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: ClusterOptions,
     /// Print JSON, one document a line
     #[arg(long, global = true)]
     json: bool,
@@ -72,7 +72,7 @@ struct Arguments {
 
 /// Which cluster is meant
 #[derive(Debug, clap::Args)]
-struct Place {
+struct ClusterOptions {
     /// The cluster's folder
     #[arg(
         long,
@@ -96,7 +96,7 @@ struct Place {
 }
 
 /// Accepts every path, including the empty path of an empty environment variable, see
-/// [`Place::settled`].
+/// [`ClusterOptions::settled`].
 fn path_or_nothing() -> ValueParser {
     OsStringValueParser::new().map(PathBuf::from).into()
 }
@@ -150,7 +150,7 @@ enum Command {
     Node(node::NodeArguments),
 }
 
-impl Place {
+impl ClusterOptions {
     /// Checks the global options, and treats an empty environment variable as one that is not set.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ struct Inner {
 }
 
 /// Where an entry is.
-struct Place {
+struct EntryLocation {
     object: ObjectId,
     /// Its number within the object.
     number: u64,
@@ -138,15 +138,18 @@ impl SampleLog {
         Ok(())
     }
 
-    fn place(&self, position: u64) -> Result<Place> {
+    fn place(&self, position: u64) -> Result<EntryLocation> {
         let (object, number) = match self.0.strategy.addressing {
             Addressing::Each => (position, position),
             Addressing::Striped => (position % STRIPES, position / STRIPES),
         };
-        Ok(Place { object: self.0.site.bench.object(&self.0.label, object as usize)?, number })
+        Ok(EntryLocation {
+            object: self.0.site.bench.object(&self.0.label, object as usize)?,
+            number,
+        })
     }
 
-    fn append_ops(&self, place: &Place) -> Result<Vec<Op>> {
+    fn append_ops(&self, place: &EntryLocation) -> Result<Vec<Op>> {
         let Inner { strategy, class, entry, .. } = &*self.0;
         let data = entry.clone();
         Ok(match strategy.way {
@@ -169,7 +172,7 @@ impl SampleLog {
         })
     }
 
-    fn read_op(&self, place: &Place) -> Result<Op> {
+    fn read_op(&self, place: &EntryLocation) -> Result<Op> {
         let length = self.0.entry.len() as u64;
         match self.0.strategy.way {
             Way::Bare(Interface::KeyValue) => Ok(Op::MapGet { keys: vec![self.key(place)] }),
@@ -187,14 +190,14 @@ impl SampleLog {
         call(&self.0.class, "seal", encode_request(&[EPOCH]).into())
     }
 
-    fn key(&self, place: &Place) -> Bytes {
+    fn key(&self, place: &EntryLocation) -> Bytes {
         match self.0.strategy.addressing {
             Addressing::Each => Bytes::from_static(ONLY_KEY),
             Addressing::Striped => Bytes::from(format!("{:016x}", place.number)),
         }
     }
 
-    fn offset(&self, place: &Place) -> Result<u64> {
+    fn offset(&self, place: &EntryLocation) -> Result<u64> {
         let number = match self.0.strategy.addressing {
             Addressing::Each => 0,
             Addressing::Striped => place.number,

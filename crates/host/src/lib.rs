@@ -48,7 +48,8 @@ mod testing;
 
 pub use backoff::Backoff;
 pub use client::{
-    AuthorityClient, HostNodes, HostTransport, Known, RECOVER_PATIENCE, RecordCache, answer_within,
+    AuthorityClient, CachedRecord, HostNodes, HostTransport, RECOVER_PATIENCE, RecordCache,
+    answer_within,
 };
 pub use core::{EpochRefusal, Machine, Recovery, Serving, Step};
 pub use outcome::{busy, is_busy, is_transient, is_undecided};
@@ -58,6 +59,6 @@ pub use question::{
 pub use record::{Authority, HostedName, MapRecord, Record, Words, deposed};
 pub use records::{MapRecords, RecordStore, check_proposal, stored};
 pub use server::{
-    BUSY_AFTER, ClientRouting, FORWARD_PATIENCE, Forward, HAND_OVER_PATIENCE, Held, Host, Hosting,
-    Look, Looks, NotReady, Slot, propose_while_serving,
+    BUSY_AFTER, ClientRouting, FORWARD_PATIENCE, Forward, HAND_OVER_PATIENCE, Host, Hosting, Look,
+    Looks, NotReady, PausedMachine, Slot, propose_while_serving,
 };

@@ -26,13 +26,13 @@ const DEPTH: usize = 2;
 const WORK_SECONDS: f64 = 0.01;
 
 /// The objects of the requests at the engine. Sending to the channel answers the request.
-type Held = Arc<Mutex<VecDeque<(String, oneshot::Sender<()>)>>>;
+type HeldRequests = Arc<Mutex<VecDeque<(String, oneshot::Sender<()>)>>>;
 
 /// An engine that holds each request until the test releases it.
 #[derive(Debug)]
 struct Gate {
     next: Stack,
-    held: Held,
+    held: HeldRequests,
 }
 
 impl Layer for Gate {
@@ -55,7 +55,7 @@ struct Bed {
     clock: Arc<ManualClock>,
     node: Arc<NodeSlo>,
     store: Arc<dyn Store>,
-    held: Held,
+    held: HeldRequests,
 }
 
 impl Bed {

@@ -30,14 +30,14 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 /// An object, and the client that writes it.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum WriteTarget {
     /// Through nacre.
     Nacre(Object),
     /// On Ceph without nacre.
     Rados(PlainClient, String),
 }
 
-impl Place {
+impl WriteTarget {
     /// Replaces its bytes, durably.
     pub async fn write(&self, data: Bytes) -> Result<()> {
         match self {
@@ -48,14 +48,14 @@ impl Place {
 }
 
 /// Where each tenant writes; neighbours are on different targets.
-pub(super) type Places = [Vec<Place>; TENANTS.len()];
+pub(super) type WriteTargets = [Vec<WriteTarget>; TENANTS.len()];
 
 /// Lets all tenants work, and measures them for `span` as soon as the burst has filled the queues.
 ///
 /// # Errors
 /// `Unavailable` if a task is cut off. Requests that fail are counted.
 pub(super) async fn play(
-    places: &Places,
+    places: &WriteTargets,
     rates: [f64; TENANTS.len()],
     span: Duration,
 ) -> Result<[Tally; TENANTS.len()]> {
@@ -108,7 +108,7 @@ impl Window {
 #[derive(Debug, Clone)]
 struct Writer {
     tenant: Tenant,
-    places: Vec<Place>,
+    places: Vec<WriteTarget>,
     data: Bytes,
     clock: Arc<dyn Clock>,
     window: Window,

@@ -32,7 +32,7 @@ use nacre_terminal::out::note;
 use tempfile::TempDir;
 
 use self::figures::Measured;
-use self::load::{Place, Places, play};
+use self::load::{WriteTarget, WriteTargets, play};
 use self::own_ceph::{OpQueue, OwnCeph};
 use self::tenants::{Promises, TENANTS};
 use crate::bench::Setup;
@@ -159,14 +159,14 @@ struct Bed {
     client: Cluster,
     promises: Promises,
     /// Through nacre.
-    places: Places,
+    places: WriteTargets,
     stock: Option<Stock>,
 }
 
 /// Ceph without nacre.
 struct Stock {
     ceph: OwnCeph,
-    places: Places,
+    places: WriteTargets,
 }
 
 impl Bed {
@@ -177,12 +177,12 @@ impl Bed {
         let profiles = profile(&targets, &client).await?;
         let promises = Promises::make(&client, &profiles).await?;
         tell(&promises);
-        let mut places = Places::default();
+        let mut places = WriteTargets::default();
         for ((tenant, of_each), places) in TENANTS.iter().zip(OBJECTS).zip(&mut places) {
             // Sessions of its own: tenants do not wait for one another on the way.
             let own = cluster.client().await?;
             for object in objects(&targets, tenant.name, tenant.name, of_each).await? {
-                places.push(Place::Nacre(own.object(&object).await?));
+                places.push(WriteTarget::Nacre(own.object(&object).await?));
             }
         }
         let stock = match ceph {
@@ -222,7 +222,7 @@ impl Bed {
     }
 
     /// Makes the cluster serve as this side does. Returns where the tenants write.
-    async fn turn_to(&self, side: Side) -> Result<&Places> {
+    async fn turn_to(&self, side: Side) -> Result<&WriteTargets> {
         self.client.slos().enforce(side == Side::Enforced).await?;
         let Some(stock) = &self.stock else { return Ok(&self.places) };
         if tokio::task::block_in_place(|| stock.ceph.queue_as(side.op_queue()))? {
@@ -241,12 +241,12 @@ impl Stock {
         // A pool of nacre is a namespace, and its objects have the same names: so nacre knows where
         // they are.
         client.create_pool(&PoolName::new(STOCK)?).await?;
-        let mut places = Places::default();
+        let mut places = WriteTargets::default();
         for ((tenant, of_each), places) in TENANTS.iter().zip(OBJECTS).zip(&mut places) {
             let own = PlainClient::connect(ceph.options(), STOCK).await?;
             let objects = objects(targets, STOCK, tenant.name, of_each).await?;
             let names = objects.into_iter().map(|object| object.name.to_string());
-            places.extend(names.map(|name| Place::Rados(own.clone(), name)));
+            places.extend(names.map(|name| WriteTarget::Rados(own.clone(), name)));
         }
         Ok(Self { ceph, places })
     }
@@ -309,7 +309,7 @@ async fn objects(
 }
 
 /// Waits until every object can be written.
-async fn wait_until_ready(places: &Places) -> Result<()> {
+async fn wait_until_ready(places: &WriteTargets) -> Result<()> {
     let clock = SystemClock::default();
     let deadline = clock.monotonic() + READY_PATIENCE;
     for place in places.iter().flatten() {

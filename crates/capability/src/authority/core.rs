@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::granted::Granted;
-use super::recent::Recent;
+use super::recent_requests::RecentRequests;
 use crate::limits::{ALONE, MAX_CONSIDERED, MAX_KEEP, MAX_WAITING};
 use crate::policy::{Ask, Asker, Mode, Policy, Terms, Time, Verdict, Wish};
 
@@ -122,7 +122,7 @@ pub struct Authority {
     grants: Vec<Granted>,
     /// The waiting requests, in order of arrival.
     waiting: Vec<Waiting>,
-    recent: Recent,
+    recent: RecentRequests,
     /// While this is not 0, the authority grants no capability.
     bars: usize,
     /// Whether this authority has evicted a holder. If so, it no longer serves any client.

@@ -3,7 +3,7 @@
 
 mod core;
 mod granted;
-mod recent;
+mod recent_requests;
 #[cfg(test)]
 mod tests;
 

@@ -86,7 +86,7 @@ impl Locate for Targets {
 }
 
 /// What a process serves.
-struct Place {
+struct ServedObjects {
     targets: Targets,
     served: Vec<TargetName>,
     is_alone: bool,
@@ -144,7 +144,7 @@ impl World {
         [0, 1].map(|number| {
             let faults = FaultyStore::over_watched(Arc::new(self.memory.clone()));
             let served = vec![Targets::Two.targets().swap_remove(number)];
-            let place = Place { targets: Targets::Two, served, is_alone: true };
+            let place = ServedObjects { targets: Targets::Two, served, is_alone: true };
             self.start_at(Arc::new(faults.clone()), faults, number as u64, PACE, place)
         })
     }
@@ -164,7 +164,8 @@ impl World {
         pace: Pace,
         is_alone: bool,
     ) -> Process {
-        let place = Place { targets: Targets::One, served: Targets::One.targets(), is_alone };
+        let place =
+            ServedObjects { targets: Targets::One, served: Targets::One.targets(), is_alone };
         self.start_at(objects, faults, seed, pace, place)
     }
 
@@ -174,7 +175,7 @@ impl World {
         faults: FaultyStore,
         seed: u64,
         pace: Pace,
-        Place { targets, served, is_alone }: Place,
+        ServedObjects { targets, served, is_alone }: ServedObjects,
     ) -> Process {
         let courier = Courier::new(self.clock.clone(), Random::seeded(seed), pace);
         let engine = Arc::new(faults.clone());

@@ -1,6 +1,6 @@
 //! `cls_lua` line by line: the functions of `objclass` and `bufferlist`.
 
-use crate::support::stores::Place;
+use crate::support::stores::MethodHost;
 use crate::support::{Node, check, status, write};
 use bytes::Bytes;
 use nacre_object::{MapEntry, Op, OpResult};
@@ -31,7 +31,7 @@ fn log_joins_its_arguments_and_knows_a_level() {
             node.body("o", &format!("local s = objclass.{call} output:append(tostring(s))"));
         assert_eq!((status, output.as_str()), (0, joined), "{call}");
         let heard = std::mem::take(&mut *node.heard.lines.lock().unwrap());
-        if Place::here().is_within_earshot() {
+        if MethodHost::here().is_within_earshot() {
             assert_eq!(heard, line.into_iter().collect::<Vec<_>>(), "{call}");
         }
     }
@@ -40,7 +40,7 @@ fn log_joins_its_arguments_and_knows_a_level() {
     assert_eq!(node.body("o", nothing).0, 0);
     let long = format!("objclass.log(('x'):rep({}))", 1 << 20);
     assert_eq!(node.body("o", &long).0, 0);
-    if Place::here().is_within_earshot() {
+    if MethodHost::here().is_within_earshot() {
         assert!(node.heard.lines.lock().unwrap().last().unwrap().len() < 5000);
     }
 }

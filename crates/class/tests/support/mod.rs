@@ -110,7 +110,7 @@ impl Node {
         handler: &str,
         input: &[u8],
     ) -> Result<CallReply> {
-        if stores::Place::here() == stores::Place::ClsLua
+        if stores::MethodHost::here() == stores::MethodHost::ClsLua
             && let Ok(method) = MethodName::new(handler)
             && self.install("eval", 1, &format!("{MARK}\n{script}")).is_ok()
         {

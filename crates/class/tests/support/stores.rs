@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 /// What runs the methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum MethodHost {
     /// The model, in this process.
     Memory,
     /// The embedded engine.
@@ -27,7 +27,7 @@ pub enum Place {
     ClsLua,
 }
 
-impl Place {
+impl MethodHost {
     /// The place of this binary.
     pub fn here() -> Self {
         match env!("CARGO_CRATE_NAME") {
@@ -50,11 +50,11 @@ pub fn open(
     runtime: Arc<ClassRuntime>,
     clock: Arc<dyn Clock>,
 ) -> (Arc<dyn Store>, Option<RadosEngine>) {
-    match Place::here() {
-        Place::Memory => (Arc::new(MemoryStore::new(runtime, clock)), None),
-        Place::Embedded => (Arc::new(Scratch::open(runtime, clock)), None),
-        Place::OsdClass => connect(&nacre_conformance::ceph_plugin_folder(), runtime, clock),
-        Place::ClsLua => connect(Path::new("/nowhere"), runtime, clock),
+    match MethodHost::here() {
+        MethodHost::Memory => (Arc::new(MemoryStore::new(runtime, clock)), None),
+        MethodHost::Embedded => (Arc::new(Scratch::open(runtime, clock)), None),
+        MethodHost::OsdClass => connect(&nacre_conformance::ceph_plugin_folder(), runtime, clock),
+        MethodHost::ClsLua => connect(Path::new("/nowhere"), runtime, clock),
     }
 }
 

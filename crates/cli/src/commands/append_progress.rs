@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Place {
+struct RecordLocation {
     /// The line of the input, from 1.
     line: u64,
     position: u64,
@@ -67,13 +67,13 @@ pub struct Progress {
     failed: LineRanges,
     unknown: LineRanges,
     /// The last line that is in the log.
-    latest: Option<Place>,
+    latest: Option<RecordLocation>,
     /// The line at the highest position.
-    highest: Option<Place>,
+    highest: Option<RecordLocation>,
     /// The error of the first failed line.
     failure: Option<Error>,
     /// The first two lines that are in the wrong order: the earlier line has the higher position.
-    swapped: Option<[Place; 2]>,
+    swapped: Option<[RecordLocation; 2]>,
 }
 
 impl Progress {
@@ -84,7 +84,7 @@ impl Progress {
         match appended {
             Ok(position) => {
                 self.in_log.push(line);
-                self.place(Place { line, position });
+                self.place(RecordLocation { line, position });
                 Some(position)
             }
             Err(error) => {
@@ -104,7 +104,7 @@ impl Progress {
         }
     }
 
-    fn place(&mut self, next: Place) {
+    fn place(&mut self, next: RecordLocation) {
         self.latest = Some(next);
         match self.highest {
             Some(highest) if highest.position > next.position => {
@@ -210,7 +210,7 @@ fn shell_word(text: &str) -> String {
     }
 }
 
-fn disorder([former, latter]: [Place; 2]) -> Error {
+fn disorder([former, latter]: [RecordLocation; 2]) -> Error {
     let text = format!(
         "line {} is at position {}, behind line {} at {}: a target or the sequencer failed meanwhile",
         former.line, former.position, latter.line, latter.position

@@ -15,7 +15,7 @@ use nacre_qos::scheduler::{DeviceLimits, KindLimits, TenantSettings, Ties};
 use nacre_qos::simulate::{
     Scenario, SimulatedDevice, SimulatedQueue, SimulatedRequest, SimulatedTenant, Step, simulate,
 };
-use nacre_qos::trace::{Place, Trace, TraceRecord};
+use nacre_qos::trace::{Trace, TraceLocation, TraceRecord};
 use nacre_qos::{
     Admission, Candidate, Estimator, IoKind, Layout, Profile, ProfileRow, Queue, QueueTraces,
     RateBurst, Verdict,
@@ -206,7 +206,7 @@ fn traces(rates: [f64; 3], spread: Spread, seed: u64) -> [Trace; 3] {
                 at: Duration::from_secs_f64(at),
                 kind: IoKind::Write,
                 bytes: REQUEST_BYTES.into(),
-                place: Place::Object { name },
+                place: TraceLocation::Object { name },
             });
             let chance = (1 + random.below(1 << 53)) as f64 / (1u64 << 53) as f64;
             at -= chance.ln() / rate;
@@ -286,8 +286,8 @@ fn busiest(traces: &[Trace; 3], treatments: &[Treatment; 3]) -> f64 {
 
 fn target_of(record: &TraceRecord) -> usize {
     match record.place {
-        Place::Object { name } => name,
-        Place::Unknown | Place::Block { .. } => 0,
+        TraceLocation::Object { name } => name,
+        TraceLocation::Unknown | TraceLocation::Block { .. } => 0,
     }
 }
 

@@ -6,5 +6,5 @@ mod record_cache;
 mod transport;
 
 pub use authority_client::{AuthorityClient, RECOVER_PATIENCE};
-pub use record_cache::{Known, RecordCache};
+pub use record_cache::{CachedRecord, RecordCache};
 pub use transport::{HostNodes, HostTransport, answer_within};

@@ -13,14 +13,14 @@ use crate::records::{RecordStore, stored};
 pub struct RecordCache<R: Record, F> {
     name: R::Name,
     records: Arc<dyn RecordStore<R>>,
-    known: RwLock<Known<R, F>>,
+    known: RwLock<CachedRecord<R, F>>,
     /// Held while the stored record is read, so that many refused tasks read it only once.
     reading: tokio::sync::Mutex<()>,
 }
 
 /// A record, and facts learnt from the authority that it names.
 #[derive(Debug, Clone)]
-pub struct Known<R, F> {
+pub struct CachedRecord<R, F> {
     /// The record.
     pub record: Arc<R>,
     /// The facts. They are dropped when another authority takes over.
@@ -35,19 +35,19 @@ impl<R: Record, F: Clone + Default> RecordCache<R, F> {
     /// `Corrupt` if the record is damaged.
     pub async fn open(name: R::Name, records: Arc<dyn RecordStore<R>>) -> Result<Self> {
         let record = Arc::new(stored(&*records, &name).await?);
-        let known = RwLock::new(Known { record, facts: F::default() });
+        let known = RwLock::new(CachedRecord { record, facts: F::default() });
         Ok(Self { name, records, known, reading: tokio::sync::Mutex::default() })
     }
 
     /// The cached record and its facts, under a read lock.
-    pub fn read(&self) -> RwLockReadGuard<'_, Known<R, F>> {
+    pub fn read(&self) -> RwLockReadGuard<'_, CachedRecord<R, F>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the facts. `learn` also gets the record that the facts belong to.
     pub fn learn<T>(&self, learn: impl FnOnce(&Arc<R>, &mut F) -> T) -> T {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let Known { record, facts } = &mut *known;
+        let CachedRecord { record, facts } = &mut *known;
         learn(record, facts)
     }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 use nacre_object::{Error, NodeName, Result};
 
 use super::hosting::{Hosting, NameOf};
-use super::{ClientRouting, Forward, Held, Host};
+use super::{ClientRouting, Forward, Host, PausedMachine};
 use crate::client::HostTransport;
 use crate::core::Machine;
 use crate::question::{RECOVER, recover_question};
@@ -55,7 +55,7 @@ impl<K: Hosting> Host<K> {
             if successor == *host.node() {
                 return Ok(epoch);
             }
-            let held = Held::hold(&slot)?;
+            let held = PausedMachine::hold(&slot)?;
             K::before_hand_over(&host, &slot).await;
             let input = recover_question(about.borrow(), epoch);
             let patience = HAND_OVER_PATIENCE;

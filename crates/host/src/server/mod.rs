@@ -12,5 +12,5 @@ pub use forwarding::{ClientRouting, FORWARD_PATIENCE, Forward};
 pub use hand_over::HAND_OVER_PATIENCE;
 pub use host::{BUSY_AFTER, Host, Looks};
 pub use hosting::{CommandOf, EventOf, FoundOf, Hosting, NameOf};
-pub use proposal::{Held, propose_while_serving};
+pub use proposal::{PausedMachine, propose_while_serving};
 pub use slot::{Look, NotReady, Slot};

@@ -6,7 +6,7 @@
 //!
 //! - If a change contradicts nothing that clients may get meanwhile, the authority proposes it
 //!   while it serves.
-//! - For any other change the authority holds the machine ([`Held`]): the machine answers no
+//! - For any other change the authority holds the machine ([`PausedMachine`]): the machine answers no
 //!   client. If the outcome of the proposal is unknown, the machine stops serving. The next
 //!   recovery reads which record is stored.
 
@@ -48,12 +48,12 @@ pub async fn propose_while_serving<K: Hosting>(
 /// A state machine that answers no client while this value exists. When the value is dropped, the
 /// machine serves again, or stops serving if the outcome of a proposal is unknown.
 #[derive(Debug)]
-pub struct Held<'a, K: Hosting> {
+pub struct PausedMachine<'a, K: Hosting> {
     slot: &'a Slot<K>,
     is_in_doubt: bool,
 }
 
-impl<'a, K: Hosting> Held<'a, K> {
+impl<'a, K: Hosting> PausedMachine<'a, K> {
     /// Holds the machine.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl<'a, K: Hosting> Held<'a, K> {
     }
 }
 
-impl<K: Hosting> Held<'_, K> {
+impl<K: Hosting> PausedMachine<'_, K> {
     /// Reads the stored record and returns it. The state machine then serves under that record, or
     /// stops if the record names another authority. `before` gets the record before waiting clients
     /// are woken.
@@ -104,7 +104,7 @@ impl<K: Hosting> Held<'_, K> {
     }
 }
 
-impl<K: Hosting> Drop for Held<'_, K> {
+impl<K: Hosting> Drop for PausedMachine<'_, K> {
     fn drop(&mut self) {
         if self.is_in_doubt {
             self.slot.install(None);

@@ -30,7 +30,7 @@ use crate::record::{self, RecordId};
 use crate::sequencer::{Reconfiguration, SequencerClient};
 use crate::storage::status::{EINVAL, EROFS};
 use crate::storage::{Addressed, CallFailure, CallResult, StorageClient};
-use crate::view::{Place, View};
+use crate::view::{EntryLocation, View};
 
 /// Appends records to one log.
 #[derive(Debug)]
@@ -219,7 +219,7 @@ impl Appender {
     /// Gives each record its position and queues it for the object of that position.
     fn dispatch(self: &Arc<Self>, appends: VecDeque<Append>, grant: Grant, view: &View) {
         let sequencer = view.sequencer().map_or(0, |sequencer| sequencer.epoch);
-        let mut by_place: HashMap<Place, Vec<Write>> = HashMap::new();
+        let mut by_place: HashMap<EntryLocation, Vec<Write>> = HashMap::new();
         let mut homeless = vec![];
         for (mut append, position) in appends.into_iter().zip(grant.first..) {
             let epoch = view.epoch();
@@ -250,7 +250,7 @@ impl Appender {
     }
 
     /// Writes the records that wait for an object, until none waits.
-    async fn run_queue(self: Arc<Self>, place: Place) {
+    async fn run_queue(self: Arc<Self>, place: EntryLocation) {
         loop {
             let batch = self.queues.take(place);
             if batch.is_empty() {
@@ -260,7 +260,7 @@ impl Appender {
         }
     }
 
-    async fn write_batch(self: &Arc<Self>, place: Place, batch: Vec<Write>) {
+    async fn write_batch(self: &Arc<Self>, place: EntryLocation, batch: Vec<Write>) {
         let (late, batch): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|write| write.append.is_late());
         late.into_iter().for_each(|write| write.append.fail_late());
@@ -283,7 +283,7 @@ impl Appender {
     async fn call(
         self: &Arc<Self>,
         to: Addressed<'_>,
-        place: Place,
+        place: EntryLocation,
         batch: &[Write],
     ) -> CallResult<Vec<i32>> {
         let entries: Vec<_> =

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use crate::limits::MAX_BURIALS;
 use crate::storage::{Addressed, CallFailure, StorageClient};
-use crate::view::{Place, View};
+use crate::view::{EntryLocation, View};
 
 /// The objects that hold positions up to and including `position`, named by range, stripe and
-/// column ([`Place`]). Each object comes with the last of these positions in its stripe. Stripes
+/// column ([`EntryLocation`]). Each object comes with the last of these positions in its stripe. Stripes
 /// that the view has forgotten are left out, because their objects were buried before.
-pub(super) fn places_to(view: &View, position: u64) -> Vec<(Place, u64)> {
+pub(super) fn places_to(view: &View, position: u64) -> Vec<(EntryLocation, u64)> {
     let places = view.ranges().iter().flat_map(|range| {
         let kept_from = view.kept_from().max(range.first);
         let forgotten = (kept_from - range.first) / range.stripe_positions();

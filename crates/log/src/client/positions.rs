@@ -22,7 +22,7 @@ use crate::limits::MAX_BURIALS;
 use crate::sequencer::SequencerClient;
 use crate::storage::status::EROFS;
 use crate::storage::{Addressed, CallFailure, CallResult, MAX_BATCH_ENTRIES, StorageClient};
-use crate::view::{Place, View};
+use crate::view::{EntryLocation, View};
 
 #[derive(Debug, Clone)]
 pub(super) struct Positions {
@@ -57,7 +57,7 @@ impl Positions {
         let Some(view) = positions.last().and_then(|last| self.views.issued(*last)) else {
             return Ok(());
         };
-        let mut by_place: BTreeMap<Place, Vec<u64>> = BTreeMap::new();
+        let mut by_place: BTreeMap<EntryLocation, Vec<u64>> = BTreeMap::new();
         for position in positions {
             if let Some(place) = view.place(*position) {
                 by_place.entry(place).or_default().push(*position);
@@ -91,7 +91,7 @@ impl Positions {
         Ok(())
     }
 
-    async fn trim_place(&self, place: Place, last: u64, deadline: Instant) -> Result<()> {
+    async fn trim_place(&self, place: EntryLocation, last: u64, deadline: Instant) -> Result<()> {
         // Each call removes a bounded number of entries.
         while self.run(Operation::TrimTo(last, place), deadline).await?.is_left(last)? {}
         Ok(())
@@ -176,7 +176,7 @@ enum Operation<'a> {
     /// Trim a position.
     Trim(u64),
     /// Trim the positions of one object up to this position, which may be on another object.
-    TrimTo(u64, Place),
+    TrimTo(u64, EntryLocation),
 }
 
 impl Operation<'_> {
@@ -187,9 +187,9 @@ impl Operation<'_> {
         }
     }
 
-    /// The object ([`Place`]) that the operation concerns. `None` if the view has forgotten it, or
+    /// The object ([`EntryLocation`]) that the operation concerns. `None` if the view has forgotten it, or
     /// if the positions are on several objects.
-    fn place(&self, view: &View) -> Option<Place> {
+    fn place(&self, view: &View) -> Option<EntryLocation> {
         match self {
             Self::Fill(positions) => {
                 let place = view.place(self.last_position());

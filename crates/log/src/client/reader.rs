@@ -15,7 +15,7 @@ use crate::record;
 use crate::storage::{
     Addressed, CallFailure, CallResult, EntryState, MAX_BATCH_ENTRIES, StorageClient,
 };
-use crate::view::{Place, View};
+use crate::view::{EntryLocation, View};
 
 #[derive(Debug, Clone)]
 pub(super) struct Reader {
@@ -111,7 +111,7 @@ impl Reader {
         found: &mut [Option<Found>],
     ) -> Result<Option<CallFailure>> {
         let view = &*known.view;
-        let mut by_place: BTreeMap<Place, Vec<Wanted>> = BTreeMap::new();
+        let mut by_place: BTreeMap<EntryLocation, Vec<Wanted>> = BTreeMap::new();
         for (index, position) in positions.iter().copied().enumerate() {
             if found[index].is_some() {
                 continue;
@@ -149,7 +149,7 @@ impl Reader {
     async fn read_object(
         &self,
         view: &View,
-        place: Place,
+        place: EntryLocation,
         wanted: &[Wanted],
         byte_limit: u32,
     ) -> CallResult<Vec<EntryState>> {

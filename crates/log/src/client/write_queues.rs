@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::append::Append;
 use crate::env::Batching;
 use crate::limits::{MAX_WRITE_BYTES, MAX_WRITE_ENTRIES};
-use crate::view::Place;
+use crate::view::EntryLocation;
 
 /// A write that waits: the append, its position, and the epoch of the write.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct WriteQueue {
 /// object is in flight.
 #[derive(Debug)]
 pub(super) struct WriteQueues {
-    queues: Mutex<HashMap<Place, WriteQueue>>,
+    queues: Mutex<HashMap<EntryLocation, WriteQueue>>,
     batching: Batching,
 }
 
@@ -44,14 +44,14 @@ impl WriteQueues {
         Self { queues: Mutex::default(), batching }
     }
 
-    fn queues(&self) -> MutexGuard<'_, HashMap<Place, WriteQueue>> {
+    fn queues(&self) -> MutexGuard<'_, HashMap<EntryLocation, WriteQueue>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues writes for an object. Returns whether the caller must start a task that sends batches
     /// from the queue until it is empty.
     #[must_use]
-    pub fn push(&self, place: Place, writes: impl IntoIterator<Item = Write>) -> bool {
+    pub fn push(&self, place: EntryLocation, writes: impl IntoIterator<Item = Write>) -> bool {
         let mut queues = self.queues();
         let queue = queues.entry(place).or_default();
         queue.waiting.extend(writes);
@@ -62,7 +62,7 @@ impl WriteQueues {
 
     /// Takes the writes of the next call. All have the same epoch. If there are none, the calling
     /// task must end: it no longer counts as a sender of this object.
-    pub fn take(&self, place: Place) -> Vec<Write> {
+    pub fn take(&self, place: EntryLocation) -> Vec<Write> {
         let mut queues = self.queues();
         let Some(queue) = queues.get_mut(&place) else { return vec![] };
         let batch = take_batch(&mut queue.waiting, self.batching);
@@ -76,7 +76,7 @@ impl WriteQueues {
     }
 
     /// Takes all writes that wait for an object, but not the writes in flight.
-    pub fn drain(&self, place: Place) -> Vec<Write> {
+    pub fn drain(&self, place: EntryLocation) -> Vec<Write> {
         let mut queues = self.queues();
         queues.get_mut(&place).map(|queue| queue.waiting.drain(..).collect()).unwrap_or_default()
     }

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 use nacre_host::{Recovery, Step};
 
-use crate::view::{Place, View};
+use crate::view::{EntryLocation, View};
 
 /// What recovery wants done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,14 +29,14 @@ pub enum RecoveryCommand {
         /// The claimed view. Its epoch is the epoch to seal at.
         view: View,
         /// The place.
-        place: Place,
+        place: EntryLocation,
     },
     /// Ask the object of a place for its maximum position.
     AskMaximum {
         /// The view that was claimed.
         view: View,
         /// The place.
-        place: Place,
+        place: EntryLocation,
     },
 }
 
@@ -44,15 +44,15 @@ pub enum RecoveryCommand {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoveryEvent {
     /// The object is sealed; its maximum position, if it has any.
-    Sealed(Place, Option<u64>),
+    Sealed(EntryLocation, Option<u64>),
     /// The object was already sealed at this epoch or a later one.
-    AlreadySealed(Place),
+    AlreadySealed(EntryLocation),
     /// The maximum position of an object that was sealed already.
-    Maximum(Place, Option<u64>),
+    Maximum(EntryLocation, Option<u64>),
     /// The object does not exist any more: it was lost with its storage target.
-    Lost(Place),
+    Lost(EntryLocation),
     /// The object did not answer, so nobody knows whether it is sealed.
-    NoAnswer(Place),
+    NoAnswer(EntryLocation),
 }
 
 /// A step of recovery. The last step has the tail, which is the first position to issue.
@@ -64,10 +64,10 @@ pub struct RecoveryCore {
     view: View,
     /// The stripe whose objects are being sealed.
     stripe: u64,
-    waiting: BTreeSet<Place>,
+    waiting: BTreeSet<EntryLocation>,
     /// Objects that were already sealed at our epoch or later. If the stored view still has our
     /// claim, an earlier try of ours sealed them; else a newer sequencer did.
-    doubtful: BTreeSet<Place>,
+    doubtful: BTreeSet<EntryLocation>,
     maximum: Option<u64>,
     /// Whether an object of the stripe was lost.
     has_lost: bool,
@@ -125,11 +125,11 @@ impl Recovery for RecoveryCore {
 impl RecoveryCore {
     /// The claimed view, and one of the objects that have not answered yet. `None` if recovery
     /// waits for no object.
-    pub fn waits_for(&self) -> Option<(&View, Place)> {
+    pub fn waits_for(&self) -> Option<(&View, EntryLocation)> {
         self.waiting.first().map(|place| (&self.view, *place))
     }
 
-    fn seal(&self, place: Place) -> RecoveryStep {
+    fn seal(&self, place: EntryLocation) -> RecoveryStep {
         Step::Do(RecoveryCommand::Seal { view: self.view.clone(), place })
     }
 
@@ -140,7 +140,7 @@ impl RecoveryCore {
         self.waiting.iter().map(|place| self.seal(*place)).collect()
     }
 
-    fn found(&mut self, place: Place, found: Option<u64>) -> Vec<RecoveryStep> {
+    fn found(&mut self, place: EntryLocation, found: Option<u64>) -> Vec<RecoveryStep> {
         if !self.waiting.remove(&place) {
             return vec![];
         }

@@ -24,7 +24,7 @@ use crate::client::{Issued, ViewCache};
 use crate::core::Grant;
 use crate::env::LogEnv;
 use crate::storage::{Addressed, CallFailure, StorageClient};
-use crate::view::{Place, View};
+use crate::view::{EntryLocation, View};
 
 /// How long a client waits for a sequencer's answer. A sequencer answers from memory, unless it is
 /// in recovery. If a client asks again during recovery, both requests wait for the same recovery.
@@ -203,7 +203,7 @@ impl SequencerClient {
         Ok(tail)
     }
 
-    async fn maximum(&self, view: &View, place: Place) -> Result<Option<u64>> {
+    async fn maximum(&self, view: &View, place: EntryLocation) -> Result<Option<u64>> {
         let object = object_of(view, place)?;
         match StorageClient::new(&self.env).max_position(Addressed::by(view, &object)).await {
             Ok(maximum) => Ok(maximum),

@@ -18,7 +18,7 @@
 //! - Objects are sealed before a view that names them is proposed, so no client meets a missing
 //!   object.
 //! - A position has one object in all views under which it was issued. Positions below the tail at
-//!   which the range is cut stay where they are. The sequencer is held ([`Held`]), so it issues no
+//!   which the range is cut stay where they are. The sequencer is held ([`PausedMachine`]), so it issues no
 //!   other position before the cut is decided.
 //! - While a client holds the sequencer's capability, the tail is unknown, so the last range is not
 //!   cut.
@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nacre_host::{Held, busy, deposed, propose_while_serving};
+use nacre_host::{PausedMachine, busy, deposed, propose_while_serving};
 use nacre_object::{ClassName, Error, ErrorKind, ProgramName, Result, TargetName};
 use tokio::time::timeout;
 
@@ -38,7 +38,7 @@ use crate::core::SequencerCore;
 use crate::env::LogEnv;
 use crate::limits::RANGES_TO_GO_ROUND;
 use crate::storage::{Addressed, CallFailure, StorageClient, speaks_rows};
-use crate::view::{Layout, Place, View};
+use crate::view::{EntryLocation, Layout, View};
 
 /// A target that does not seal an empty object within this time gets no new stripe.
 pub(crate) const SEAL_PATIENCE: Duration = Duration::from_secs(1);
@@ -83,8 +83,9 @@ async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
         return None;
     }
     let draft = view.cut(view.lowest_tail(), view.layout(), &*env.placement, &[]).ok()?;
-    let target_of = |place: &Place| Some(env.placement.locate(&draft.object(*place)?));
-    let is_unused = |place: &Place| target_of(place).is_some_and(|target| !used.contains(&target));
+    let target_of = |place: &EntryLocation| Some(env.placement.locate(&draft.object(*place)?));
+    let is_unused =
+        |place: &EntryLocation| target_of(place).is_some_and(|target| !used.contains(&target));
     let unused: Vec<_> = places(&draft, 0).into_iter().filter(is_unused).collect();
     let asked: BTreeSet<_> = unused.iter().filter_map(target_of).collect();
     // A target that answers with an error is of no more use than a silent one.
@@ -216,7 +217,7 @@ async fn relayout(
 /// As for [`View::cut`]; `Stale` if this sequencer is deposed. After `Unavailable` or `NotFound`
 /// the outcome is unknown, and the sequencer stops serving.
 async fn cut(env: &LogEnv, slot: &LogSlot, layout: Layout, avoid: &[TargetName]) -> Result<u64> {
-    let held = Held::<Sequencers>::hold(slot)?;
+    let held = PausedMachine::<Sequencers>::hold(slot)?;
     if slot.machine().as_ref().is_some_and(SequencerCore::is_lent) {
         return Err(busy("a client issues the log's positions: it must return that right first"));
     }
@@ -245,7 +246,7 @@ fn without_room(error: Error, lost: &[TargetName]) -> Error {
     error.hint(format!("bring {lost} back, or trim the log: wholly trimmed ranges leave the view"))
 }
 
-fn places(view: &View, stripe: u64) -> Vec<Place> {
+fn places(view: &View, stripe: u64) -> Vec<EntryLocation> {
     view.last_range().stripe_places(stripe).collect()
 }
 
@@ -266,7 +267,7 @@ pub(crate) async fn seal_first(
 async fn seal(
     env: &LogEnv,
     view: &View,
-    places: Vec<Place>,
+    places: Vec<EntryLocation>,
     patience: Duration,
 ) -> Result<Vec<TargetName>> {
     let storage = StorageClient::new(env);

@@ -8,7 +8,7 @@ use crate::LogName;
 use crate::core::{RecoveryCommand, RecoveryCore, RecoveryEvent};
 use crate::env::LogEnv;
 use crate::storage::{Addressed, CallFailure, CallResult, StorageClient};
-use crate::view::{Place, View};
+use crate::view::{EntryLocation, View};
 
 /// How long recovery waits before it asks a silent object again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
@@ -64,7 +64,7 @@ pub(super) fn gave_up(env: &LogEnv, log: &LogName, recovery: Option<&RecoveryCor
     }
 }
 
-pub(super) fn object_of(view: &View, place: Place) -> Result<ObjectId> {
+pub(super) fn object_of(view: &View, place: EntryLocation) -> Result<ObjectId> {
     view.object(place).ok_or_else(|| {
         Error::corrupt("the log's view does not name the object of one of its positions")
             .on(view.log())
@@ -73,9 +73,9 @@ pub(super) fn object_of(view: &View, place: Place) -> Result<ObjectId> {
 }
 
 async fn found(
-    place: Place,
+    place: EntryLocation,
     answer: CallResult<Option<u64>>,
-    event: impl FnOnce(Place, Option<u64>) -> RecoveryEvent,
+    event: impl FnOnce(EntryLocation, Option<u64>) -> RecoveryEvent,
 ) -> Result<RecoveryEvent> {
     match answer {
         Ok(maximum) => Ok(event(place, maximum)),

@@ -2,7 +2,7 @@
 
 use nacre_object::{Error, Locate, ObjectId, PoolName, Result, TargetName};
 
-use super::range::{Place, StripeRange, column_tag};
+use super::range::{EntryLocation, StripeRange, column_tag};
 use crate::LogName;
 use crate::limits::{MAX_SALT_TRIES, MAX_SLOTS, MAX_WIDTH};
 
@@ -117,7 +117,7 @@ fn sample(log: &LogName, pool: &PoolName, range: &StripeRange, column: u32, salt
     let mut columns = range.columns.clone();
     columns[column as usize] = salt;
     let trial = StripeRange { columns, ..range.clone() };
-    let object = trial.object(pool, log, Place { range: range.id, stripe: 0, column });
+    let object = trial.object(pool, log, EntryLocation { range: range.id, stripe: 0, column });
     debug_assert_eq!(object.name.placement_key(), column_tag(log, range.id, column, salt));
     object
 }

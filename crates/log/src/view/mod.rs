@@ -30,6 +30,6 @@ mod tests;
 mod transition;
 
 pub use layout::Layout;
-pub use range::{LOG_OBJECT_PREFIX, Place, StripeRange};
+pub use range::{EntryLocation, LOG_OBJECT_PREFIX, StripeRange};
 pub(crate) use transition::FIRST_RANGE_BOUND;
 pub use transition::View;

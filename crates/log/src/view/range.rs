@@ -30,7 +30,7 @@ pub struct StripeRange {
 
 /// Where a position lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct EntryLocation {
     /// The range's id.
     pub range: u32,
     /// The stripe within the range.
@@ -81,10 +81,10 @@ impl StripeRange {
     }
 
     /// Where a position of this range lives.
-    pub fn place(&self, position: u64) -> Place {
+    pub fn place(&self, position: u64) -> EntryLocation {
         debug_assert!(self.contains(position), "{position} is not in {self:?}");
         let offset = position - self.first;
-        Place {
+        EntryLocation {
             range: self.id,
             stripe: offset / self.stripe_positions(),
             column: (offset % self.width()) as u32,
@@ -92,15 +92,15 @@ impl StripeRange {
     }
 
     /// The places of one stripe, a column each.
-    pub fn stripe_places(&self, stripe: u64) -> impl Iterator<Item = Place> + use<> {
+    pub fn stripe_places(&self, stripe: u64) -> impl Iterator<Item = EntryLocation> + use<> {
         let range = self.id;
-        (0..self.columns.len() as u32).map(move |column| Place { range, stripe, column })
+        (0..self.columns.len() as u32).map(move |column| EntryLocation { range, stripe, column })
     }
 
     /// The object of a place of this range.
-    pub fn object(&self, pool: &PoolName, log: &LogName, place: Place) -> ObjectId {
+    pub fn object(&self, pool: &PoolName, log: &LogName, place: EntryLocation) -> ObjectId {
         let tag = column_tag(log, self.id, place.column, self.columns[place.column as usize]);
-        let Place { range, stripe, column } = place;
+        let EntryLocation { range, stripe, column } = place;
         let name = format!("{LOG_OBJECT_PREFIX}{log}/{range}.{stripe}.{column}{{{tag}}}");
         let name = ObjectName::new(name).expect("log names are short and without NUL");
         ObjectId::new(pool.clone(), name)
@@ -152,8 +152,9 @@ mod tests {
     #[test]
     fn objects_of_a_column_have_the_same_placement_and_those_of_other_columns_do_not() {
         let (pool, log) = (PoolName::new("log").unwrap(), LogName::new("a").unwrap());
-        let name =
-            |stripe, column| range().object(&pool, &log, Place { range: 4, stripe, column }).name;
+        let name = |stripe, column| {
+            range().object(&pool, &log, EntryLocation { range: 4, stripe, column }).name
+        };
         assert_eq!(name(2, 1).as_str(), "log/a/4.2.1{a.4.1.7}");
         assert_eq!(name(0, 1).placement_key(), name(2, 1).placement_key());
         assert_ne!(name(0, 0).placement_key(), name(0, 1).placement_key());

@@ -7,7 +7,7 @@ use nacre_object::{
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
-use super::range::{Place, StripeRange};
+use super::range::{EntryLocation, StripeRange};
 use crate::LogName;
 use crate::codec::POSITION_END;
 use crate::limits::{MAX_COLUMNS, MAX_RANGES};
@@ -182,7 +182,7 @@ impl View {
 
     /// The object of a position. `None` if the position is forgotten, or if no range contains it
     /// yet.
-    pub fn place(&self, position: u64) -> Option<Place> {
+    pub fn place(&self, position: u64) -> Option<EntryLocation> {
         self.range_of(position).map(|range| range.place(position))
     }
 
@@ -193,7 +193,7 @@ impl View {
     }
 
     /// The object of a place.
-    pub fn object(&self, place: Place) -> Option<ObjectId> {
+    pub fn object(&self, place: EntryLocation) -> Option<ObjectId> {
         Some(self.range_by_id(place.range)?.object(&self.pool, &self.log, place))
     }
 
@@ -204,7 +204,7 @@ impl View {
 
     /// Whether all positions of an object are forgotten as trimmed, so that the object may be
     /// buried.
-    pub fn is_forgotten(&self, place: Place) -> bool {
+    pub fn is_forgotten(&self, place: EntryLocation) -> bool {
         let range = self.range_by_id(place.range);
         range.is_none_or(|range| range.stripe_end(place.stripe) <= self.kept_from)
     }

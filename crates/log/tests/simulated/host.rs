@@ -7,7 +7,7 @@ use nacre_conformance::Chronicle;
 use nacre_host::core::{CommandsOf, TakeoverCommand, TakeoverCore, TakeoverEvent};
 use nacre_host::{EpochRefusal, Machine};
 use nacre_log::core::{RecoveryCommand, RecoveryCore, RecoveryEvent, SequencerCore, TokenRefusal};
-use nacre_log::view::{Place, View};
+use nacre_log::view::{EntryLocation, View};
 use nacre_object::NodeName;
 
 use super::{Answer, Ask, ESPIPE, HOSTS, Placement, Sabotage};
@@ -24,7 +24,7 @@ pub struct Host {
     serving: Option<SequencerCore>,
     job: Option<Job>,
     /// Which place each question is about, if it is about one.
-    places: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, EntryLocation>,
     sabotage: Option<Sabotage>,
 }
 
@@ -83,7 +83,7 @@ impl Host {
         vec![(self.next_id - 1, ask)]
     }
 
-    fn ask_about(&mut self, place: Place, ask: Ask) -> Asks {
+    fn ask_about(&mut self, place: EntryLocation, ask: Ask) -> Asks {
         self.places.insert(self.next_id, place);
         self.ask(ask)
     }
@@ -202,7 +202,7 @@ impl Host {
 
     fn hear_of_recovery(
         &mut self,
-        place: Option<Place>,
+        place: Option<EntryLocation>,
         ask: &Ask,
         answer: Answer,
         told: &mut Chronicle,

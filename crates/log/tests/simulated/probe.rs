@@ -6,7 +6,7 @@
 //! was issued.
 
 use nacre_conformance::histories::{Cell, LogAnswer};
-use nacre_log::view::{Place, View};
+use nacre_log::view::{EntryLocation, View};
 
 use super::{Answer, Ask, ENOENT, EROFS, ESPIPE, Sabotage};
 
@@ -22,7 +22,7 @@ pub struct Probe {
     kind: ProbeKind,
     position: u64,
     /// What was found, and on which object. It counts if the stored view has the position there.
-    found: Option<(Option<Place>, LogAnswer)>,
+    found: Option<(Option<EntryLocation>, LogAnswer)>,
 }
 
 /// What a probe wants.

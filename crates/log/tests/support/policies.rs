@@ -17,7 +17,7 @@ pub struct TestPolicies;
 impl Policies for TestPolicies {
     fn named(&self, name: &str) -> Arc<dyn Policy> {
         match name {
-            "turns" => Arc::new(Turns),
+            "turns" => Arc::new(GrantsInTurn),
             "never" => Arc::new(Never),
             _ => Arc::new(BestEffort),
         }
@@ -26,9 +26,9 @@ impl Policies for TestPolicies {
 
 /// Every client that asks gets a grant of some operations.
 #[derive(Debug)]
-struct Turns;
+struct GrantsInTurn;
 
-impl Policy for Turns {
+impl Policy for GrantsInTurn {
     fn grant(&self, _: &Ask<'_>) -> Verdict {
         Verdict::Grant(Terms { operations: Some(TURN_OPERATIONS), hold: Some(TURN) })
     }

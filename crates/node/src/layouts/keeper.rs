@@ -20,7 +20,7 @@ use nacre_registry::{Change, MapState, Severity};
 use tokio::task::JoinHandle;
 
 use super::change::{Onward, Phase, Step};
-use super::lease::{BEAT, Keeper, Lease, Turn};
+use super::lease::{BEAT, Lease, LeaseHolder, Turn};
 use super::record::{ClassLayout, layouts_map};
 use super::sources::compiled;
 use super::walk::Walker;
@@ -46,7 +46,7 @@ impl LayoutKeeper {
         incarnation: u64,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let lease = Lease::new(Keeper { node: node.to_string(), incarnation });
+        let lease = Lease::new(LeaseHolder { node: node.to_string(), incarnation });
         let mut work = Work { layouts, lease, clock };
         Self(tokio::spawn(async move { work.go_on().await }))
     }

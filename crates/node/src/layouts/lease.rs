@@ -23,23 +23,23 @@ const _: () = assert!(PATIENCE.as_secs() > 3 * BEAT.as_secs(), "a beat may be la
 
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Keeper {
+pub(super) struct LeaseHolder {
     pub node: String,
     pub incarnation: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Held {
-    keeper: Keeper,
+struct LeaseEntry {
+    keeper: LeaseHolder,
     beat: u64,
 }
 
 /// A process's view of the lease.
 #[derive(Debug)]
 pub(super) struct Lease {
-    me: Keeper,
+    me: LeaseHolder,
     /// The last entry that this process saw, and when it first saw this entry.
-    seen: Option<(Held, Duration)>,
+    seen: Option<(LeaseEntry, Duration)>,
 }
 
 /// The state of the lease, as this process sees it.
@@ -54,7 +54,7 @@ pub(super) enum Turn {
 }
 
 impl Lease {
-    pub fn new(me: Keeper) -> Self {
+    pub fn new(me: LeaseHolder) -> Self {
         Self { me, seen: None }
     }
 
@@ -103,12 +103,12 @@ impl Lease {
     }
 
     fn beat_after(&self, beat: u64) -> Change {
-        let held = Held { keeper: self.me.clone(), beat: beat + 1 };
+        let held = LeaseEntry { keeper: self.me.clone(), beat: beat + 1 };
         Change::set(KEEPER, serde_json::to_vec(&held).expect("a beat has nothing JSON lacks"))
     }
 }
 
-fn held(state: &MapState) -> Result<Option<Held>> {
+fn held(state: &MapState) -> Result<Option<LeaseEntry>> {
     let Some(value) = state.entries.get(KEEPER) else { return Ok(None) };
     let held = serde_json::from_slice(value);
     held.map(Some).map_err(|cause| {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn lease(node: &str, incarnation: u64) -> Lease {
-        Lease::new(Keeper { node: node.to_owned(), incarnation })
+        Lease::new(LeaseHolder { node: node.to_owned(), incarnation })
     }
 
     fn empty() -> MapState {

@@ -25,7 +25,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use super::RoutePrograms;
 use super::concern::{Concern, FreePass};
 use super::pieces::PieceWork;
-use super::places::{Place, Places};
+use super::places::{Places, RoutedLocation};
 use super::routed_changes::RoutedChanges;
 use super::tally::Tally;
 
@@ -81,7 +81,7 @@ pub(super) struct Core {
 pub(super) struct Doubt {
     pub object: ObjectId,
     pub span: Span,
-    pub place: Place,
+    pub place: RoutedLocation,
     pub counter: u64,
 }
 

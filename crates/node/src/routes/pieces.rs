@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::NodeSwitch;
 use super::node_switch::Doubt;
-use super::places::Place;
+use super::places::RoutedLocation;
 use super::service::{Question, ROUTE_SERVICE};
 
 /// How long a piece of an IO waits for the node that keeps its bytes. A node can restart in that
@@ -168,7 +168,7 @@ impl PieceWork {
     async fn write_away(
         &self,
         switch: &NodeSwitch,
-        place: Place,
+        place: RoutedLocation,
         offset: u64,
         data: &Bytes,
     ) -> Result<(Outcome, Result<Reply>)> {
@@ -216,7 +216,7 @@ impl PieceWork {
     }
 
     /// Notes that a write may have arrived where reads of its bytes do not look.
-    fn doubt_write(&self, switch: &NodeSwitch, span: Span, place: &Place) {
+    fn doubt_write(&self, switch: &NodeSwitch, span: Span, place: &RoutedLocation) {
         let object = &self.header.object;
         let is_there = |placement: &&Placement| {
             let to = switch.places().place(object, &placement.destination);
@@ -257,7 +257,7 @@ impl PieceWork {
         Ok(reply.version)
     }
 
-    async fn read(&self, switch: &NodeSwitch, place: &Place, span: Span) -> Result<Bytes> {
+    async fn read(&self, switch: &NodeSwitch, place: &RoutedLocation, span: Span) -> Result<Bytes> {
         let question = Question::new(switch, &self.header, place, Some(span), Bytes::new());
         ask(switch, &place.node, "read", question).await
     }
@@ -321,7 +321,7 @@ async fn settle_doubts_elsewhere(
     switch: &NodeSwitch,
     header: &IoHeader,
     span: Span,
-    place: &Place,
+    place: &RoutedLocation,
 ) -> Result<()> {
     settle(switch, header, |doubt| doubt.span.overlaps(span) && doubt.place != *place).await
 }

@@ -26,7 +26,7 @@ const MAX_TAGS: u32 = 16_384;
 
 /// The place of an object's bytes away from home.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RoutedLocation {
     pub object: ObjectId,
     pub node: NodeName,
 }
@@ -97,7 +97,11 @@ impl Places {
     /// # Errors
     /// `NotFound` if there is no such target; `Invalid` if the name would be too long;
     /// `Unsupported`.
-    pub(super) fn place(&self, home: &ObjectId, to: &Destination) -> Result<Option<Place>> {
+    pub(super) fn place(
+        &self,
+        home: &ObjectId,
+        to: &Destination,
+    ) -> Result<Option<RoutedLocation>> {
         let object = match to {
             Destination::Home => return Ok(None),
             Destination::Target(target) => self.tagged(target, &home.to_string())?,
@@ -116,7 +120,7 @@ impl Places {
             return Ok(None);
         }
         let node = self.nodes.get(target).ok_or_else(|| no_target(target))?;
-        Ok(Some(Place { object, node: node.clone() }))
+        Ok(Some(RoutedLocation { object, node: node.clone() }))
     }
 
     /// The destination that sends bytes to an object of the pool, if one does.

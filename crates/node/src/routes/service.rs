@@ -33,7 +33,7 @@ use tokio::sync::RwLock;
 use super::NodeSwitch;
 use super::in_force::{InForce, RouteProgress};
 use super::node_switch::Core;
-use super::places::Place;
+use super::places::RoutedLocation;
 use super::report::{AppliedProgram, AppliedRule, RouteStatus, RouteWay};
 
 /// The name of the service.
@@ -62,7 +62,7 @@ impl Question {
     pub fn new(
         switch: &NodeSwitch,
         header: &IoHeader,
-        place: &Place,
+        place: &RoutedLocation,
         span: Option<Span>,
         payload: Bytes,
     ) -> Self {
@@ -384,7 +384,7 @@ impl RouteService {
         &self,
         span: Option<Span>,
         rule: Option<(RuleId, &Rule)>,
-        place: Option<Place>,
+        place: Option<RoutedLocation>,
         program: Option<String>,
     ) -> RouteWay {
         RouteWay {

@@ -16,9 +16,9 @@
 
 mod absence;
 mod complaints;
-mod keeper;
 mod kept_node;
 mod node_events;
+mod node_task;
 mod privacy;
 mod service;
 
@@ -33,7 +33,7 @@ use nacre_object::{Error, Result};
 pub use kept_node::{KeptNode, KeptReport, NodeEnd, NodeState};
 pub use service::kept_nodes;
 
-use self::keeper::{ChildPlan, Keeper, Order};
+use self::node_task::{ChildPlan, NodeTask, Order};
 use self::service::{Answering, answer};
 use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::scrape_targets::ScrapeTargets;
@@ -58,7 +58,7 @@ fn parse_ready(line: &str) -> Option<SocketAddr> {
 #[derive(Debug)]
 pub struct Supervisor {
     cluster: ClusterFile,
-    keepers: Vec<Keeper>,
+    keepers: Vec<NodeTask>,
     targets: Arc<ScrapeTargets>,
     /// Until it is stopped.
     answering: Option<Answering>,
@@ -112,10 +112,13 @@ impl Supervisor {
                 targets: Arc::clone(&targets),
             }
         };
-        let keepers: Vec<_> =
-            cluster.nodes().iter().map(|node| Keeper::start(&cluster, node, plan(node))).collect();
+        let keepers: Vec<_> = cluster
+            .nodes()
+            .iter()
+            .map(|node| NodeTask::start(&cluster, node, plan(node)))
+            .collect();
         let mut metrics = Metrics::of_process(SystemClock::default().now_micros());
-        let kept: Vec<_> = keepers.iter().map(Keeper::kept).collect();
+        let kept: Vec<_> = keepers.iter().map(NodeTask::kept).collect();
         metrics.supervisor(kept.clone());
         let _metrics = listener.serve(metrics);
         let answering = None;
@@ -143,7 +146,7 @@ impl Supervisor {
 
     /// Every node with its state.
     pub fn states(&self) -> Vec<(String, NodeState)> {
-        let state = |keeper: &Keeper| (keeper.node.name.clone(), keeper.state.borrow().clone());
+        let state = |keeper: &NodeTask| (keeper.node.name.clone(), keeper.state.borrow().clone());
         self.keepers.iter().map(state).collect()
     }
 
@@ -223,7 +226,7 @@ impl Supervisor {
         }
     }
 
-    fn keeper(&self, name: &str) -> Result<&Keeper> {
+    fn keeper(&self, name: &str) -> Result<&NodeTask> {
         self.cluster.node(name)?;
         let found = self.keepers.iter().find(|keeper| keeper.node.name == name);
         found.ok_or_else(|| {

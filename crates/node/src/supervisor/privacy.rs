@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nacre::{ClusterFile, RoleName};
 use nacre_files::{Tightened, tighten_folder};
 
-use super::keeper::tell;
+use super::node_task::tell;
 
 /// Removes the access of other users to the folders of a cluster, and reports it.
 pub(super) fn tighten(cluster: &ClusterFile) {

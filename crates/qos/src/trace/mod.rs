@@ -19,7 +19,7 @@ mod tencent;
 pub use format::TraceFormat;
 pub(crate) use format::one_second_clock;
 pub use reader::read;
-pub use record::{Place, Trace, TraceRecord};
+pub use record::{Trace, TraceLocation, TraceRecord};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nacre_object::{Error, Result};
 
-use super::{Place, Trace, TraceFormat, TraceRecord};
+use super::{Trace, TraceFormat, TraceLocation, TraceRecord};
 use crate::IoKind;
 use crate::limits::{
     MAX_TRACE_LINE_BYTES, MAX_TRACE_NAME_BYTES, MAX_TRACE_NAMES, MAX_TRACE_RECORDS,
@@ -156,11 +156,11 @@ impl Builder {
             return Err(Error::exhausted(message).hint("split the trace"));
         }
         let place = match record.place {
-            RawPlace::Unknown => Place::Unknown,
+            RawPlace::Unknown => TraceLocation::Unknown,
             RawPlace::Block { volume, offset } => {
-                Place::Block { volume: self.name(volume)?, offset }
+                TraceLocation::Block { volume: self.name(volume)?, offset }
             }
-            RawPlace::Object(name) => Place::Object { name: self.name(name)? },
+            RawPlace::Object(name) => TraceLocation::Object { name: self.name(name)? },
         };
         // A fraction of a second shows that the clock is finer than whole seconds.
         if record.at.subsec_nanos() != 0 && self.clock_step.as_secs() > 0 {

@@ -7,7 +7,7 @@ use crate::IoKind;
 
 /// The location that a request reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum TraceLocation {
     /// The trace does not name it.
     Unknown,
     /// An offset in a volume or a file.
@@ -34,7 +34,7 @@ pub struct TraceRecord {
     /// Bytes that it moves.
     pub bytes: u64,
     /// The location that it reads or writes.
-    pub place: Place,
+    pub place: TraceLocation,
 }
 
 /// The requests of a trace.
@@ -54,8 +54,8 @@ impl Trace {
     /// The offset of the record's first byte in its object.
     pub fn offset_in_object(&self, record: &TraceRecord, block_bytes: u64) -> u64 {
         match record.place {
-            Place::Block { offset, .. } => offset % block_bytes.max(1),
-            Place::Unknown | Place::Object { .. } => 0,
+            TraceLocation::Block { offset, .. } => offset % block_bytes.max(1),
+            TraceLocation::Unknown | TraceLocation::Object { .. } => 0,
         }
     }
 
@@ -63,9 +63,9 @@ impl Trace {
     /// objects of `block_bytes`, as in the SLO thesis.
     pub fn object(&self, record: &TraceRecord, block_bytes: u64) -> Option<String> {
         match record.place {
-            Place::Unknown => None,
-            Place::Object { name } => Some(self.names[name].to_string()),
-            Place::Block { volume, offset } => {
+            TraceLocation::Unknown => None,
+            TraceLocation::Object { name } => Some(self.names[name].to_string()),
+            TraceLocation::Block { volume, offset } => {
                 Some(format!("{}.{}", self.names[volume], offset / block_bytes.max(1)))
             }
         }

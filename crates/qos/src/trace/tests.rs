@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nacre_object::ErrorKind;
 
-use super::{Place, Trace, TraceFormat, TraceRecord, read};
+use super::{Trace, TraceFormat, TraceLocation, TraceRecord, read};
 use crate::IoKind::{self, Read, Write};
 use crate::limits::{MAX_TRACE_LINE_BYTES, MAX_TRACE_REQUEST_BYTES};
 
@@ -16,7 +16,7 @@ fn refusal(text: &str, format: TraceFormat) -> String {
     read(text.as_bytes(), Some(format)).unwrap_err().to_string()
 }
 
-fn record(nanos: u64, kind: IoKind, bytes: u64, place: Place) -> TraceRecord {
+fn record(nanos: u64, kind: IoKind, bytes: u64, place: TraceLocation) -> TraceRecord {
     TraceRecord { at: Duration::from_nanos(nanos), kind, bytes, place }
 }
 
@@ -24,8 +24,8 @@ fn names(trace: &Trace) -> Vec<&str> {
     trace.names.iter().map(|name| &**name).collect()
 }
 
-const fn block(volume: usize, offset: u64) -> Place {
-    Place::Block { volume, offset }
+const fn block(volume: usize, offset: u64) -> TraceLocation {
+    TraceLocation::Block { volume, offset }
 }
 
 #[test]
@@ -33,7 +33,10 @@ fn a_trace_of_priority_meister_has_decimal_times_and_hexadecimal_sizes() {
     let trace = parsed("100000000000,0x1,DiskWrite\n101000000000,10,DiskRead\n");
     assert_eq!(
         trace.records,
-        [record(0, Write, 1, Place::Unknown), record(1_000_000_000, Read, 16, Place::Unknown)]
+        [
+            record(0, Write, 1, TraceLocation::Unknown),
+            record(1_000_000_000, Read, 16, TraceLocation::Unknown)
+        ]
     );
     assert_eq!(trace.clock_step, Duration::from_nanos(1));
     assert_eq!(trace.object(&trace.records[0], 4096), None);
@@ -146,7 +149,10 @@ fn blkparse_text_counts_requests_when_they_are_queued() {
 fn a_nacre_trace_names_objects() {
     let trace = parsed(include_str!("../../samples/nacre.trace"));
     assert_eq!(trace.records.len(), 3);
-    assert_eq!(trace.records[1], record(125_000_000, Read, 4096, Place::Object { name: 0 }));
+    assert_eq!(
+        trace.records[1],
+        record(125_000_000, Read, 4096, TraceLocation::Object { name: 0 })
+    );
     assert_eq!(names(&trace), ["images/one", "a name with spaces"]);
     assert_eq!(trace.object(&trace.records[2], 1).unwrap(), "a name with spaces");
 }

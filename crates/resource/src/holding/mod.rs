@@ -8,7 +8,7 @@
 //! **Invariant:** the state that the client returns includes every call that it has answered. If
 //! the lease ends while a method runs, the client undoes the change and does not answer the call.
 
-mod held;
+mod held_resource;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use self::held::Held;
+use self::held_resource::HeldResource;
 use crate::client::{ASK_PATIENCE, decode};
 use crate::filetype::{Access, FileType, Resident, native_type};
 use crate::question::{Acquire, Acquired, Asked, Call, Granted, Hold, News, Returned, json};
@@ -63,7 +63,7 @@ pub(crate) struct Holding {
 }
 
 struct State {
-    held: Option<Held>,
+    held: Option<HeldResource>,
     /// A grant that has ended, until the authority has acknowledged its return.
     unreturned: Option<Returned>,
     /// The file type that was compiled last.
@@ -228,7 +228,7 @@ impl Holding {
     /// Runs a method on this client's copy of the state.
     fn run(&self, method: &str, input: &Value, stores: Stores) -> Run {
         let mut state = self.state();
-        if state.held.as_ref().is_some_and(Held::is_lost) {
+        if state.held.as_ref().is_some_and(HeldResource::is_lost) {
             // The client has lost the changed state. If it returned the grant, the authority would
             // continue from an older state. So the client stays silent; the authority evicts it and
             // recovers the state.
@@ -338,7 +338,7 @@ impl Holding {
         // Without one each call loads the program anew.
         let resident = Resident::load(&file_type, &granted.state, seen_as, &self.clock);
         let resident = resident.ok().flatten();
-        let held = Held {
+        let held = HeldResource {
             holder: Holder::new(number, sent, lease, granted.operations),
             is_exclusive: granted.is_exclusive,
             file_type,
@@ -438,7 +438,7 @@ impl Holding {
                 // Its node may be back before the lease is over.
                 Err(error) if is_transient(&error) && error.kind() != ErrorKind::Stale => {
                     let now = self.now();
-                    let is_live = |held: &mut Held| held.holder.is_live(now);
+                    let is_live = |held: &mut HeldResource| held.holder.is_live(now);
                     if !self.state().held_as(number).is_some_and(is_live) {
                         break;
                     }
@@ -479,7 +479,7 @@ enum Stores {
 }
 
 impl State {
-    fn held_as(&mut self, number: u64) -> Option<&mut Held> {
+    fn held_as(&mut self, number: u64) -> Option<&mut HeldResource> {
         self.held.as_mut().filter(|held| held.holder.number() == number)
     }
 }

@@ -13,7 +13,7 @@ use nacre_qos::Link;
 use nacre_qos::scheduler::{RequestId, Share, TenantId};
 use tokio::time::sleep;
 
-use super::turns::Turns;
+use super::link_order::LinkOrder;
 
 /// One direction of a link. Clones are handles to the same gate.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     /// `None` while the speed of the link is not stated. Then nobody waits.
-    turns: Option<Turns>,
+    turns: Option<LinkOrder>,
     /// Those whose turn has not come. Each has the waker of its task, if it has polled.
     waiting: HashMap<RequestId, Option<Waker>>,
     is_driven: bool,
@@ -52,7 +52,7 @@ impl Gate {
         let mut state = self.lock();
         match (link, &mut state.turns) {
             (Some((link, shares)), Some(turns)) => turns.set(link, shares, now),
-            (Some((link, shares)), none) => *none = Some(Turns::new(link, shares)),
+            (Some((link, shares)), none) => *none = Some(LinkOrder::new(link, shares)),
             (None, _) => {
                 state.turns = None;
                 let waiting = std::mem::take(&mut state.waiting);

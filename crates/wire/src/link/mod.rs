@@ -16,9 +16,9 @@
 //! **Invariant:** without a stated speed nothing waits here, and a message costs one branch.
 
 mod gate;
+mod link_order;
 mod settings;
 mod shaper;
-mod turns;
 
 pub use settings::{LinkSettings, TenantLink};
 pub use shaper::LinkShaper;

@@ -48,15 +48,15 @@ pub enum CephfsCommand {
     /// Write the loads of the ranks into a file, for `nacre balancer replay` and `simulate`
     Record(record::RecordArguments),
     /// Print the source of the active policy
-    Pull(Place),
+    Pull(FileSystemOptions),
     /// Show the active policy, the ranks' reports about it, and their loads
-    Status(Place),
+    Status(FileSystemOptions),
     /// Go back to the policy that was active before
-    Rollback(Place),
+    Rollback(FileSystemOptions),
     /// Show the versions that were pushed, the oldest first
     History {
         #[command(flatten)]
-        place: Place,
+        place: FileSystemOptions,
         #[command(flatten)]
         limit: Limit,
     },
@@ -64,7 +64,7 @@ pub enum CephfsCommand {
 
 /// Which file system is meant
 #[derive(Debug, clap::Args)]
-pub struct Place {
+pub struct FileSystemOptions {
     /// The file system (default: the only one of the cluster)
     #[arg(long, value_name = "FS")]
     fs: Option<String>,
@@ -78,7 +78,7 @@ fn conf(text: &str) -> Result<RadosOptions> {
     format!("{}{path}", RadosOptions::PREFIX).parse()
 }
 
-impl Place {
+impl FileSystemOptions {
     async fn open(self) -> Result<CephFs> {
         CephFs::open(self.ceph, self.fs).await
     }

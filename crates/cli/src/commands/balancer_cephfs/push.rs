@@ -16,7 +16,7 @@ use serde_json::json;
 use super::rehearsal::{self, Checked};
 use super::throughput::ThroughputBound;
 use super::versions::{Index, Version, object_name};
-use super::{Place, source_of};
+use super::{FileSystemOptions, source_of};
 use crate::input::{read_text, seconds};
 use crate::out::{Out, note};
 
@@ -54,7 +54,7 @@ pub struct PushArguments {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    place: Place,
+    place: FileSystemOptions,
 }
 
 /// Pushes a policy.

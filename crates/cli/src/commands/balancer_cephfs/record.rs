@@ -12,7 +12,7 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 use serde_json::json;
 
-use super::Place;
+use super::FileSystemOptions;
 use crate::input::seconds;
 use crate::out::{Out, note};
 use crate::signals::Interrupts;
@@ -28,7 +28,7 @@ pub struct RecordArguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
     #[command(flatten)]
-    place: Place,
+    place: FileSystemOptions,
 }
 
 /// Records ticks.

@@ -13,7 +13,7 @@
 //! nothing if a heartbeat is missing, or if ranks have different versions of the policy. A policy
 //! that fails moves nothing and does not affect the rest of the node.
 
-mod known;
+mod balancer_state;
 mod meter;
 mod runner;
 mod service;
@@ -28,7 +28,7 @@ use nacre_object::{NodeName, Result};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use self::known::Known;
+use self::balancer_state::BalancerState;
 use self::runner::Runner;
 pub(super) use self::service::BalancerService;
 pub(super) use self::units::Units;
@@ -57,7 +57,7 @@ pub(super) struct BalancerContext {
 pub(super) struct Balancer {
     task: JoinHandle<()>,
     heard: Arc<Heard>,
-    known: watch::Receiver<Known>,
+    known: watch::Receiver<BalancerState>,
 }
 
 impl Balancer {
@@ -68,7 +68,7 @@ impl Balancer {
     pub fn start(context: BalancerContext) -> Result<Self> {
         let rounds = Mutex::new(Rounds::new(context.node.as_str()));
         let heard = Arc::new(Heard { rounds, news: Notify::new() });
-        let known = Known::follow(&context);
+        let known = BalancerState::follow(&context);
         let runner = Runner::new(context, Arc::clone(&heard))?;
         Ok(Self { task: tokio::spawn(runner.run(known.clone())), heard, known })
     }

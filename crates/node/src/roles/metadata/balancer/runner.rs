@@ -15,7 +15,7 @@ use nacre_registry::{Event, ProgramKind, ProgramSite, Severity};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::known::Known;
+use super::balancer_state::BalancerState;
 use super::meter::Meter;
 use super::service::HEARTBEAT;
 use super::{BALANCER_SERVICE, BalancerContext, Heard};
@@ -55,9 +55,9 @@ impl Runner {
     }
 
     /// Returns when nobody follows the settings any more.
-    pub async fn run(mut self, mut known: watch::Receiver<Known>) {
+    pub async fn run(mut self, mut known: watch::Receiver<BalancerState>) {
         loop {
-            let Known { settings, traits } = known.borrow_and_update().clone();
+            let BalancerState { settings, traits } = known.borrow_and_update().clone();
             let BalancerSettings { policy, tick } = settings;
             self.traits = traits;
             // Since 1970: every rank counts the same ticks.

@@ -55,7 +55,7 @@ pub(super) enum Order {
 
 /// The supervisor's handle of the task that keeps a node.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct NodeTask {
     pub node: NodeEntry,
     pub orders: mpsc::Sender<Order>,
     pub state: watch::Receiver<NodeState>,
@@ -65,7 +65,7 @@ pub(super) struct Keeper {
     pub task: JoinHandle<()>,
 }
 
-impl Keeper {
+impl NodeTask {
     pub fn start(cluster: &ClusterFile, node: &NodeEntry, plan: ChildPlan) -> Self {
         let (orders, inbox) = mpsc::channel(4);
         let (set_state, state) = watch::channel(NodeState::Starting);

@@ -1,4 +1,4 @@
-//! `Held`: the state of a resource while this client holds a capability of it.
+//! `HeldResource`: the state of a resource while this client holds a capability of it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::filetype::{Access, FileType, MethodCall, Outcome, Resident};
 use crate::question::Returned;
 
 /// What is held.
-pub(super) struct Held {
+pub(super) struct HeldResource {
     pub holder: Holder,
     pub is_exclusive: bool,
     pub file_type: Arc<FileType>,
@@ -39,7 +39,7 @@ pub(super) struct Ran {
     pub must_store: bool,
 }
 
-impl Held {
+impl HeldResource {
     /// Runs a method. It is one that this client may run.
     pub fn call(&mut self, method: &str, input: &Value, clock: &Arc<dyn Clock>) -> Result<Ran> {
         let now_micros = clock.now_micros();

@@ -9,7 +9,7 @@ use crate::limits::MAX_REMEMBERED;
 use crate::policy::{Time, Wish};
 
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentRequests {
     /// The client that asked last, and since when no other client has asked. The time is `None` if
     /// no other client ever asked.
     sole: Option<(u64, Option<Time>)>,
@@ -20,7 +20,7 @@ pub(super) struct Recent {
     operations: HashMap<Arc<str>, u64>,
 }
 
-impl Recent {
+impl RecentRequests {
     /// Whether the last client that asked is this one.
     pub fn is_sole(&self, client: u64) -> bool {
         client != 0 && self.sole.is_some_and(|(sole, _)| sole == client)

@@ -1,4 +1,4 @@
-//! `Known`: the state of the balancer's map for one node. A task follows the map.
+//! `BalancerState`: the state of the balancer's map for one node. A task follows the map.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// The state of the balancer's map, as one node needs it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Known {
+pub(super) struct BalancerState {
     pub settings: BalancerSettings,
     pub traits: NodeTraits,
 }
 
-impl Known {
+impl BalancerState {
     async fn read(maps: &Maps, node: &NodeName) -> Result<Self> {
         let state = maps.get(&BALANCER_MAP.parse()?).await?;
         Ok(Self { settings: BalancerSettings::of(&state)?, traits: NodeTraits::of(&state, node)? })

@@ -27,7 +27,7 @@ const NO_LIMIT: KindLimits = KindLimits { requests: usize::MAX, bytes: u64::MAX 
 
 /// One direction of a link.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct LinkOrder {
     link: Link,
     shares: BTreeMap<TenantName, Share>,
     scheduler: Scheduler,
@@ -37,7 +37,7 @@ pub(super) struct Turns {
     busy_until: Duration,
 }
 
-impl Turns {
+impl LinkOrder {
     pub(super) fn new(link: Link, shares: BTreeMap<TenantName, Share>) -> Self {
         let limits = DeviceLimits { reads: NO_LIMIT, writes: NO_LIMIT };
         let scheduler = Scheduler::new(limits, Ties::FirstCome).expect("limits above 0");
@@ -139,17 +139,17 @@ mod tests {
         TenantName::new(text).unwrap()
     }
 
-    fn turns(shares: &[(&str, Share)]) -> Turns {
+    fn turns(shares: &[(&str, Share)]) -> LinkOrder {
         let shares = shares.iter().map(|(tenant, share)| (name(tenant), share.clone()));
-        Turns::new(Link::new(1e6).unwrap(), shares.collect())
+        LinkOrder::new(Link::new(1e6).unwrap(), shares.collect())
     }
 
-    fn enter(turns: &mut Turns, tenant: &str, bytes: usize, now: Duration) -> RequestId {
+    fn enter(turns: &mut LinkOrder, tenant: &str, bytes: usize, now: Duration) -> RequestId {
         turns.enter(&name(tenant), 1, bytes, now).unwrap().1
     }
 
     /// All that pass from a second on until nobody waits, with the time of each.
-    fn passed(turns: &mut Turns) -> Vec<(RequestId, Duration)> {
+    fn passed(turns: &mut LinkOrder) -> Vec<(RequestId, Duration)> {
         let mut passed = vec![];
         while let Some(at) = turns.next_at() {
             let at = at.max(Duration::from_secs(1));
