@@ -46,7 +46,10 @@ impl<Name: Display> Versioned<Name> {
     /// `Invalid` if no version is given, or if both forms give one.
     pub fn required(self, former: Option<u64>) -> Result<(Name, u64)> {
         let (name, version) = self.or(former)?;
-        let missing = || Error::invalid(format!("no version is given for {name}"));
+        let missing = || {
+            Error::invalid(format!("no version is given for {name}"))
+                .hint(format!("write {name}@VERSION"))
+        };
         let version = version.ok_or_else(missing)?;
         Ok((name, version))
     }
@@ -64,7 +67,8 @@ mod tests {
         let name = ClassName::new("counter").unwrap();
         let counter = parse("counter").unwrap();
         assert_eq!(counter.clone().or(Some(2)).unwrap(), (name.clone(), Some(2)));
-        assert!(counter.required(None).unwrap_err().message().contains("counter@VERSION"));
+        let missing = counter.required(None).unwrap_err();
+        assert_eq!(missing.hint_text(), Some("write counter@VERSION"));
         assert_eq!(parse("counter@3").unwrap().required(None).unwrap(), (name, 3));
         assert!(parse("counter@3").unwrap().or(Some(3)).is_err());
         assert!(parse("counter@x").is_err() && parse("counter@").is_err());
