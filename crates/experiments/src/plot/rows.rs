@@ -201,7 +201,7 @@ mod tests {
     fn a_row_that_cannot_be_drawn_gives_an_error_with_the_reason() {
         for (row, said) in [
             (json!({ "x": 1 }), "a row has no field `y`"),
-            (json!({ "x": 1, "y": "much" }), "`y` is \"much\", which is no number"),
+            (json!({ "x": 1, "y": "much" }), "`y` is \"much\", which is not a number"),
             (json!({ "x": 1, "y": -2 }), "`y` is -2, which is below 0"),
             (json!(7), "a row has no field `x`"),
         ] {
