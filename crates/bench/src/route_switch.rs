@@ -132,9 +132,9 @@ fn requests(rules: Option<Rules>, seed: u64) -> Vec<Request> {
             _ => object_of(rule, count),
         };
         let offset = READ_BYTES * random.below(4);
-        let op = match number % 2 {
-            0 => Op::Read { offset, length: READ_BYTES },
-            _ => Op::Write { offset, data: data.clone() },
+        let op = match rules == Some(Rules::Program) || is_write(rule) {
+            true => Op::Write { offset, data: data.clone() },
+            false => Op::Read { offset, length: READ_BYTES },
         };
         let object: ObjectId = object.parse().ok()?;
         Request::new(object, vec![op]).ok()
@@ -156,16 +156,21 @@ fn object_of(rule: usize, count: usize) -> String {
     }
 }
 
+/// Whether a rule is about writes. The others are about reads.
+fn is_write(rule: usize) -> bool {
+    rule % 4 < 2
+}
+
 /// The header and destination of a rule, in the words of a rule file.
-fn line_of(rule: usize, count: usize, own: &str) -> String {
+fn line_of(rule: usize, count: usize) -> String {
     let object = match rule % 10 {
         2 if is_pattern(rule, count) => format!("data/w{rule}/*/end"),
         0..=4 => format!("data/o{rule}"),
         _ => format!("data/p{rule}/*"),
     };
     match rule % 4 {
-        0 => format!("* w {object} -> target {own} follow"),
-        1 => format!("* w {object} 0..8192 -> target {own} follow"),
+        0 => format!("* w {object} -> home"),
+        1 => format!("* w {object} 0..8192 -> home"),
         2 => format!("* r {object} -> home"),
         _ => format!("* r {object} 0..8192 -> home"),
     }
@@ -180,13 +185,12 @@ async fn side(setup: &Setup, rules: Rules) -> Result<Side> {
     RouteHook::new(Arc::clone(&clock)).installing_into(live.clone()).install(&program()?)?;
     let programs = RoutePrograms::of(live, KindFaults::of(ProgramKind::Route));
     let places = Places::of(&file, entry)?;
-    let own = places.own().to_string();
     let switch = Arc::new(NodeSwitch::new(bare(), places, programs, clock, Record::default())?);
     let application: ApplicationName = "bench".parse()?;
     let parsed = |line: String| Rule::from_line(&application, &line);
     let (name, rules_of_side) = match rules {
         Rules::Table(count) => {
-            let all = (0..count).map(|rule| parsed(line_of(rule, count, &own)));
+            let all = (0..count).map(|rule| parsed(line_of(rule, count)));
             (format!("{count} rules"), all.collect::<Result<Vec<_>>>()?)
         }
         Rules::Program => {
