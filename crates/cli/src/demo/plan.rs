@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn no_fault_is_due_before_the_rate_is_known() {
+    fn the_first_fault_comes_after_the_append_rate_is_measured() {
         for acknowledged in [1, 100, 10_000, 49_999] {
             let total = records_to_append(acknowledged, MEASURED, 200_000);
             assert!(acknowledged < total / 4, "{acknowledged} of {total}");

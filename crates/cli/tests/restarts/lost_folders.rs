@@ -156,7 +156,7 @@ fn a_cluster_without_its_file_is_not_recreated_and_runs_once_the_file_is_restore
 }
 
 #[test]
-fn a_cluster_refuses_to_start_with_another_number_of_targets() {
+fn a_cluster_refuses_to_start_with_another_number_of_targets_than_at_init() {
     let scratch = tempfile::tempdir().unwrap();
     let mut init = Command::new(NACRE);
     init.args(["init", "--targets", "2", "--cluster"]).arg(scratch.path());

@@ -46,8 +46,8 @@ pub struct PushArguments {
     /// Ceph's `mds_bal_interval`)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
-    /// Switch back if all ranks together serve fewer requests than before by more than this
-    /// percentage, for as long as Ceph's `mds_bal_interval`
+    /// Switch back if the throughput of all ranks together stays more than PERCENT below the former
+    /// throughput for one `mds_bal_interval` of Ceph
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MAX_DROP, value_parser = percent)]
     max_drop: f64,
     /// Check the policy and show what each rank would do now, and change nothing

@@ -88,6 +88,7 @@ pub enum RouteCommand {
 #[derive(Debug, clap::Args)]
 pub struct TailArguments {
     /// on: watch every target; off: remove the rules
+    #[arg(value_name = "STATE")]
     switch: Switch,
     /// A pool whose writes may go to other targets (default: data). May be repeated
     #[arg(long = "pool", value_name = "POOL")]

@@ -27,10 +27,10 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Whether to wait until a change is in force
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct WaitArgument {
-    /// Return at once, without waiting until the switches go by the change
+    /// Return at once, without waiting until every node applies the change
     #[arg(long, conflicts_with = "timeout")]
     no_wait: bool,
-    /// Seconds to wait until the switches go by the change
+    /// Seconds to wait until every node applies the change
     #[arg(
         long,
         value_name = "SECONDS",

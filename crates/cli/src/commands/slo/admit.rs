@@ -75,9 +75,10 @@ pub struct AdmitArguments {
     /// The size of the objects into which a traced volume is divided, such as 4194304 or 4M
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = units::size)]
     block_bytes: u64,
-    /// How requests are taken to spread over targets: `per-target` (by their objects), `uniform`
-    /// (the same, with equal limits on all targets), `optimistic` (all targets are one that is as
-    /// fast as all together), `pessimistic` (all requests may hit one target)
+    /// How requests are assumed to be divided among the targets: `per-target` (each target gets the
+    /// requests on its objects), `uniform` (like `per-target`, but a tenant has the same token
+    /// bucket on all targets), `optimistic` (all targets work as one fast target), `pessimistic`
+    /// (one target may get all requests)
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
 }

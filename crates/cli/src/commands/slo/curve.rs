@@ -28,9 +28,10 @@ pub struct CurveArguments {
     /// The number of equal targets over which the objects are spread
     #[arg(long, value_name = "N", default_value_t = 1)]
     targets: usize,
-    /// How requests are taken to spread over targets: `per-target` (by their objects), `uniform`
-    /// (the same, with equal limits on all targets), `optimistic` (all targets are one that is as
-    /// fast as all together), `pessimistic` (all requests may hit one target)
+    /// How requests are assumed to be divided among the targets: `per-target` (each target gets the
+    /// requests on its objects), `uniform` (like `per-target`, but a tenant has the same token
+    /// bucket on all targets), `optimistic` (all targets work as one fast target), `pessimistic`
+    /// (one target may get all requests)
     #[arg(long, value_name = "NAME", default_value_t)]
     estimator: Estimator,
     /// The size of the objects into which a traced volume is divided, such as 4194304 or 4M

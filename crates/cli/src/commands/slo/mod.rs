@@ -53,6 +53,7 @@ pub enum SloCommand {
     /// Switch between keeping promises and only measuring latencies
     Enforce {
         /// on: order requests by promises; off: serve requests in the order of arrival
+        #[arg(value_name = "STATE")]
         switch: Switch,
     },
     /// Choose the program that decides which tenant's request is served next
