@@ -181,7 +181,10 @@ fn draw(random: &mut Random, bounds: &[f64]) -> Result<f64, Error> {
     };
     let width = last - first;
     if !(0.0..(1_u64 << FRACTION_BITS) as f64).contains(&width) {
-        return Err(Error::invalid("invalid interval for 'random'"));
+        return Err(Error::invalid(format!(
+            "'random' got the interval from {first} to {last}: it must not be empty, and its width \
+             must be below 2^53"
+        )));
     }
     Ok(first + random.below(width as u64 + 1) as f64)
 }

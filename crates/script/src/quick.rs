@@ -211,9 +211,9 @@ unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
                 numbers.iter().for_each(|number| ffi::lua_pushnumber(state, *number));
                 1 + numbers.len() as c_int
             }
-            // `None` clears an older failure, which is still there if the VM could not call the
-            // ordinary function because calls were nested too deeply. It must not be raised for
-            // this call.
+            // `pass` stores a failure for the ordinary function to raise. An earlier failure is
+            // still stored if calls were nested so deeply that the VM could not call the ordinary
+            // function. `None` clears the earlier failure, so that this call does not raise it.
             Ok(Ok(QuickAnswer::Pass)) => pass(state, count, &(*quick).failure, None),
             Ok(Err(error)) => pass(state, count, &(*quick).failure, Some(Failure::Error(error))),
             Err(panic) => pass(state, count, &(*quick).failure, Some(Failure::Panic(panic))),

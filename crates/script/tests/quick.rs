@@ -69,7 +69,7 @@ fn vm() -> Vm {
 }
 
 #[test]
-fn every_kind_of_quick_answer_arrives() {
+fn a_script_receives_every_kind_of_result_of_a_quick_function() {
     let mut vm = vm();
     let mut returned = |call: &str| run(&mut vm, &format!("return {call}")).unwrap();
     assert_eq!(returned("select('#', answer('done'))"), ["0"]);
