@@ -89,5 +89,8 @@ fn unreachable(node: &NodeName) -> Error {
     Error::unavailable(format!(
         "node {node} is not in this folder and cannot be reached on this machine"
     ))
-    .hint("check with `nacre status`, in its own folder, that it runs as the same user")
+    .hint(
+        "run `nacre status` in the folder of that node; the node must be up, and run as the same \
+         user as this command",
+    )
 }

@@ -177,8 +177,11 @@ impl Version {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             Ok(_) | Err(_) => return Ok(None),
         };
-        let compiled = nacre_brados::compile(&shown.source)
-            .map_err(|errors| Error::invalid(errors.to_string()))?;
+        let compiled = nacre_brados::compile(&shown.source).map_err(|errors| {
+            let version = shown.version;
+            Error::invalid(format!("version {version} of {program} does not compile: {errors}"))
+                .hint("activate a version that compiles")
+        })?;
         if compiled.analysis.program.layout().stripes == Stripes::None {
             return Ok(None);
         }
