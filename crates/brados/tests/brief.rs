@@ -1,4 +1,5 @@
-//! Which methods are brief: those that look up single rows and go over none.
+//! Which methods are *brief*: methods that look up single rows and never scan rows. An engine may
+//! run a brief method on the caller's thread.
 
 use std::fs;
 use std::path::Path;
@@ -37,8 +38,8 @@ end
 
 #[test]
 fn library_methods_that_look_up_single_rows_are_brief() {
-    // `seal` and `max_position` find the greatest position, and `trim_to` may remove many entries,
-    // so these methods are not brief.
+    // `seal` and `max_position` scan for the greatest position, and `trim_to` may remove many
+    // entries. So these three methods may take long.
     assert_eq!(brief(&library("log")), ["read", "write", "fill", "trim"]);
     assert_eq!(brief(&library("kv")), ["put", "put_if", "delete", "delete_if", "get"]);
 }

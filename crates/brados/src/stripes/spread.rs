@@ -1,8 +1,9 @@
 //! Checks that a spread request, which every stripe runs, gives the same result as on one object.
 //!
-//! For each relation it finds one of three cases. All stripes have the same rows; or each stripe
-//! has its own part of the rows; or neither. An aggregate over a part is neither, and so are a test
-//! that a part lacks some row and a join of unrelated parts.
+//! For each relation it finds one of three cases ([`Share`]): every stripe has all rows; each
+//! stripe has a part of the rows; or a stripe has rows that are no part of the relation. The third
+//! case comes from an aggregate over a part, from a test that a part lacks some row, and from a
+//! join of unrelated parts.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use crate::syntax::token::MergeOp;
 enum Share {
     /// Every stripe has all rows.
     Same,
-    /// Its part: those of all stripes are the whole.
+    /// The stripe has a part of the rows. The parts of all stripes together are the relation.
     Part,
     /// The stripe's rows are not a part of the whole relation's rows.
     Apart,
@@ -72,8 +73,8 @@ impl Spread<'_> {
         }
     }
 
-    /// Finds for each relation of a phase whether every stripe has all of its rows, only a part, or
-    /// neither. If several rules produce rows of a relation, the worst case counts.
+    /// Finds the [`Share`] of each relation of a phase. If several rules produce rows of a relation,
+    /// the worst case counts: [`Share::Apart`] is worse than [`Share::Part`].
     fn phase(&mut self, phase: &crate::plan::Phase) {
         // Each round of the rules can find a worse case for one more relation. So as many rounds as
         // there are relations are enough.
