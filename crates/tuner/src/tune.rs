@@ -274,8 +274,8 @@ mod tests {
     fn of_layouts_with_equal_measurements_the_plainest_is_chosen() {
         assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 0);
         assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 1);
-        // Layout 1 is the fastest by far, but it was measured only in a sweep. So it cannot be
-        // chosen.
+        // Layout 1 is the fastest by far, but it is not a finalist. A sweep measures it only to
+        // judge the choice, so it cannot be chosen.
         assert_eq!(
             chosen(&tried(&[80.0, 200.0, 90.0, 100.0, 99.0]), &BTreeSet::from([4, 2, 3, 0])),
             3

@@ -153,8 +153,9 @@ pub fn late_probability(queue: &SharedQueue<'_>, latency_seconds: f64) -> f64 {
             return 1.0;
         }
         let most = all.work_within(back) + latency_seconds * rate_of(queue.higher, queue.certain);
-        // Earlier spans add nothing: the queue finishes in time even if all flows burst together in
-        // one of them.
+        // The loop goes back in time from the request. Even if all flows burst together in a span
+        // before this one, the queue does their work before the request is late. So those spans add
+        // nothing to the probability.
         if queue.blocking_seconds + most <= after + latency_seconds {
             return sum;
         }

@@ -43,9 +43,10 @@ pub struct Waiting {
     pub share: f64,
     /// The share as the native order counts it, only among tenants without a promise.
     pub left_over_share: f64,
-    /// How many requests of the tenant's group were sent, divided by the weight of the group. The
-    /// native order divides the remaining capacity between two groups: the tenants outside their
-    /// limits, and the tenants without a promise.
+    /// How many requests of the tenant's group were sent, divided by the weight of the group.
+    /// Tenants within their limits are served first. The native (built-in) order divides what they
+    /// leave between two groups: the tenants outside their limits, and the tenants without a
+    /// promise.
     pub group_share: f64,
     /// A number that grows each time a tenant is served or begins to wait.
     pub turn: u64,
