@@ -75,8 +75,10 @@ impl ThrottledDisk {
         disk.is_mounted = true;
         // A program may ask for an empty folder.
         let _ = fs::remove_dir(folder.join("lost+found"));
-        fs::set_permissions(folder, nacre_files::folder_permissions())
-            .map_err(|cause| Error::unavailable(format!("{}: {cause}", folder.display())))?;
+        fs::set_permissions(folder, nacre_files::folder_permissions()).map_err(|cause| {
+            let folder = folder.display();
+            Error::unavailable(format!("cannot set the permissions of {folder}: {cause}"))
+        })?;
         disk.limit(bytes_per_second)?;
         Ok(disk)
     }

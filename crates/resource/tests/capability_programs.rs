@@ -168,7 +168,7 @@ fn a_holder_keeps_its_grant_through_a_change_of_policy_that_would_grant_it() {
 }
 
 #[test]
-fn best_effort_decides_if_the_program_fails() {
+fn the_best_effort_policy_replaces_a_program_that_fails() {
     let source =
         "function grant(ask) if ask.client == 'client.1' then error('no') end return 7 end";
     let mut served = Served::by(source);

@@ -271,8 +271,8 @@ unsafe extern "C" fn keep(place: *mut c_void, key: RawBytes, value: RawBytes) {
 
 fn narrowed(number: u64) -> Result<c_int> {
     c_int::try_from(number).map_err(|_| {
-        Error::invalid(format!("the offset {number} is too large"))
-            .hint("an OSD takes offsets below 2 GiB")
+        Error::invalid(format!("the offset or length {number} is too large"))
+            .hint("an OSD takes offsets and lengths below 2 GiB")
     })
 }
 

@@ -42,8 +42,10 @@ impl CapabilityProgram {
         let mut program = Self { name, version, source, clock, has_keep: false, has_turn: false };
         (program.has_keep, program.has_turn) = program.run(|run| {
             if function(run, "grant")?.is_none() {
-                return Err(Error::invalid("the program must define a function `grant`")
-                    .hint("define grant(ask): return true to grant, false for a round trip"));
+                return Err(Error::invalid("the program must define a function `grant`").hint(
+                    "define grant(ask): return true to let the client work alone, false to \
+                         let it ask the authority for each call",
+                ));
             }
             Ok((function(run, "keep")?.is_some(), function(run, "turn")?.is_some()))
         })?;
