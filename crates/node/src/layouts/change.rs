@@ -58,8 +58,9 @@ pub enum Phase {
 pub struct Walk {
     /// The version into whose layout objects are moved.
     pub version: u64,
-    /// The number of the activation of `version` for which this walk runs. If there was a later
-    /// activation, another version was active in between, and objects may be in another layout.
+    /// Which activation of `version` started this walk. If `version` was activated again later,
+    /// another version was active in between, and objects may be in its layout. So the walk must
+    /// start again.
     pub activation: u64,
     /// Passes that are done.
     pub passes: u32,

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_execute_rules_whose_reads_follow_writes() {
+    fn nodes_accept_rules_that_send_reads_to_the_newest_bytes() {
         for line in [
             "* w data/a -> target storage.1 follow",
             "entity:alice w data/a* 0..4KiB -> pool nacre.routed follow",

@@ -192,8 +192,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets how long a connection may exist without a request, and a session without a hello. The
-    /// default is `HANDSHAKE_TIMEOUT`.
+    /// Sets how long a client may take to send the first request on a new connection, and the
+    /// greeting (`Hello`) in a new session. The default is `HANDSHAKE_TIMEOUT`.
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.node.handshake_timeout = timeout;
         self

@@ -88,7 +88,7 @@ async fn a_call_that_only_waits_ends_with_its_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stops_ends_long_polls_and_finishes_other_calls() {
+async fn a_stopping_node_ends_long_polls_and_finishes_other_calls() {
     let (_place, service, node, mut session) = served().await;
     session.send(vec![asks(1, "wait", ""), asks(2, "hold", "kept")]);
     let endpoint = node.endpoint.clone();
