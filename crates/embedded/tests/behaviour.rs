@@ -185,7 +185,7 @@ async fn the_ops_of_a_transaction_share_one_bound_on_copies() {
 }
 
 #[tokio::test]
-async fn every_snapshot_can_be_rolled_back_to() {
+async fn an_object_can_be_rolled_back_to_every_snapshot() {
     let folder = TempDir::new().unwrap();
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
     let (id, snapshot) = (object("a"), SnapshotName::new("s").unwrap());

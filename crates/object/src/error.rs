@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_survives_its_errno_except_corrupt_which_shares_eio() {
+    fn every_kind_except_corrupt_can_be_restored_from_its_errno() {
         for kind in ErrorKind::ALL {
             let back = ErrorKind::from_errno(kind.errno());
             let expected = if kind == ErrorKind::Corrupt { ErrorKind::Fault } else { kind };

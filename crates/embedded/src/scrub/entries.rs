@@ -148,8 +148,8 @@ impl Walk<'_> {
         self.found.push(Finding { whose, place, problem: problem.to_owned() });
     }
 
-    /// Checks that an object has as many small appends and attributes as its head says. If the
-    /// stream is stored in the head, checks that it has no extents.
+    /// Checks that an object has as many entries for small appends and attributes as its head says.
+    /// If the stream is stored in the head, checks that the stream has no extents.
     fn check_head(&self, value: &Value) -> Result<()> {
         let head = Head::decode(&value.clone().into_inline()?)?;
         let content = &head.content;

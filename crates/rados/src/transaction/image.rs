@@ -26,8 +26,8 @@ pub const MAX_FETCHED_ENTRIES: usize = 1024;
 pub const MAX_IMAGE_BYTES: usize = 64 * 1024 * 1024;
 /// The memory of one part in addition to its bytes.
 const ENTRY_BYTES: usize = 128;
-/// The fewest entries in one fetch: one of them may be the header, which is not an entry of the
-/// map.
+/// The fewest entries in one fetch. A fetch of one entry could return the header alone, which is no
+/// entry of the map.
 const MIN_FETCHED_ENTRIES: usize = 2;
 /// The first byte of keys that sort after the header.
 const BEHIND_HEADER: u8 = 2;
