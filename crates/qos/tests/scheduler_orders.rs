@@ -1,4 +1,4 @@
-//! Properties that hold for any order of service, native or not.
+//! Properties that hold for any order of service, built in or not.
 
 mod scheduling;
 
@@ -53,7 +53,7 @@ fn a_chosen_request_without_room_waits_only_while_the_device_is_busy() {
 }
 
 #[test]
-fn an_answer_that_names_no_tenant_leaves_the_decision_to_the_native_order() {
+fn an_answer_that_names_no_tenant_leaves_the_decision_to_the_built_in_order() {
     for answer in [None, Some(9)] {
         let mut scheduler = device(1);
         let bulk = weighted(&mut scheduler, 1.0);
@@ -89,7 +89,7 @@ fn token_buckets_are_charged_by_any_order_of_service() {
 }
 
 #[test]
-fn an_order_is_offered_the_tenants_that_the_native_order_serves_first() {
+fn an_order_is_offered_the_tenants_that_the_built_in_order_serves_first() {
     let mut scheduler = device(1);
     for _ in 0..MAX_OFFERED_TENANTS {
         let bulk = weighted(&mut scheduler, 1.0);

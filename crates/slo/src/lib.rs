@@ -7,9 +7,9 @@
 //! 2. [`Slos`] admits tenants. Each decision is one commit of the map `slo` ([`SloState`]).
 //!    [`advise`] says which tenants to move so that all of them fit.
 //! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests in front of an
-//!    engine accordingly. An order program may replace the native order ([`OrderPrograms`], feature
-//!    `programs`).
-//!    Each node also tells its [network link](follow_link) how tenants share it.
+//!    engine accordingly. An order program may replace the built-in order ([`OrderPrograms`],
+//!    feature `programs`). Each node also tells its [network link](follow_link) how tenants share
+//!    the link.
 //! 4. Gateways to one Ceph cluster [divide](share_among_gateways) the promises of tenants among
 //!    them.
 //! 5. A gateway measures [direct traffic](NodeSlo::note_direct), which passes no gateway.

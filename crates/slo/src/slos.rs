@@ -121,7 +121,7 @@ impl Slos {
         self.update(|_| Ok(vec![Change::set(ENFORCE_KEY, encode(&is_enforced))])).await
     }
 
-    /// Sets the program that orders requests; `None` for the native order.
+    /// Sets the program that orders requests; `None` for the built-in order.
     ///
     /// # Errors
     /// `Unavailable`.

@@ -193,7 +193,7 @@ fn an_idle_tenant_gets_no_extra_work_later_by_the_weighted_fair_order() {
     assert!((9..=11).contains(&of_late), "{of_late} of 20");
 }
 
-/// Sends the same traffic to two schedulers: one uses the native order, the other a program.
+/// Sends the same traffic to two schedulers: one uses the built-in order, the other a program.
 struct Pair {
     random: Random,
     now: Duration,
@@ -272,7 +272,7 @@ impl Pair {
 }
 
 #[test]
-fn the_thesis_program_decides_like_the_native_order() {
+fn the_thesis_program_decides_like_the_built_in_order() {
     let node = Node::running(&shipped("thesis"));
     for seed in seeds(30) {
         println!("seed {seed}");
@@ -304,7 +304,7 @@ fn a_new_live_version_makes_the_next_decision() {
 }
 
 #[test]
-fn the_native_order_decides_when_a_program_fails() {
+fn the_built_in_order_decides_when_a_program_fails() {
     let fails = "function choose(waiting)\n  if waiting[1].tenant ~= 'made-up' then\n    \
                  error('no')\n  end\n  return 1\nend";
     let mut bed = Bed::new(&Node::running(fails));

@@ -85,7 +85,7 @@ pub struct Scheduler {
     added: u64,
     pub(super) order: Order,
     pub(super) outstanding: Outstanding,
-    /// The work of each tenant since an order program began to decide; `None` while the native
+    /// The work of each tenant since an order program began to decide; `None` while the built-in
     /// order decides.
     pub(super) fair: Option<FairShares>,
     deadlines: BTreeSet<(Time, RequestId, TenantId)>,

@@ -1,7 +1,7 @@
 //! `FairShares`: the work that each tenant got, divided by its weight, for order programs.
 //!
-//! It counts tenants with and without a promise. The native (built-in) order shares work only among
-//! tenants without a promise.
+//! It counts tenants with and without a promise. The built-in order shares work only among tenants
+//! without a promise.
 
 use std::collections::BTreeMap;
 

@@ -7,8 +7,9 @@
 //!
 //! # Order
 //!
-//! This is the *native* order: that of appendix A of the SLO thesis (*Supporting Tail Latency SLOs
-//! in Ceph*), with weights for tenants without a promise:
+//! This is the *built-in* order (`native` on the command line). It is the order of appendix A of
+//! the SLO thesis (*Supporting Tail Latency SLOs in Ceph*), with weights for tenants without a
+//! promise:
 //!
 //! 1. Tenants within their limits go first. A tenant is within its limits if every token bucket
 //!    covers its next request. Among these tenants the highest priority goes first. Among tenants

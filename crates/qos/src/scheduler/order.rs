@@ -1,4 +1,4 @@
-//! `Order`: the tenants that have requests, sorted in the native order of service ([`super`]
+//! `Order`: the tenants that have requests, sorted in the built-in order of service ([`super`]
 //! defines it).
 //!
 //! There is one list for tenants within their limits. While the first of them waits because the
@@ -215,9 +215,9 @@ impl Order {
         }
     }
 
-    /// At most `most` tenants in the native order. First come those within their limits. Then come
-    /// tenants outside their limits and tenants without a promise, in turn; their next request must
-    /// be of one of these kinds.
+    /// At most `most` tenants in the built-in order. First come tenants within their limits. Then
+    /// come, in turn, tenants outside their limits and tenants without a promise. The next request
+    /// of each must be of one of `kinds`.
     pub(super) fn foremost(&self, most: usize, kinds: &[IoKind]) -> Vec<TenantId> {
         let within = self.within.iter().take(most).map(|(.., tenant)| *tenant);
         let mut foremost: Vec<_> = within.collect();

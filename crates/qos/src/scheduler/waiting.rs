@@ -1,4 +1,4 @@
-//! Lets another order than the native one ([`super`] defines it) choose the next tenant from a
+//! Lets another order than the built-in one ([`super`] defines it) choose the next tenant from a
 //! list. Order programs use it.
 //!
 //! The scheduler passes the order a list of tenants with requests, and the order names one of them.
@@ -41,11 +41,11 @@ pub struct Waiting {
     /// The tenant's work that was sent, divided by its weight. When an idle tenant gets a request,
     /// its share rises at least to that of the tenant that was served last.
     pub share: f64,
-    /// The share as the native order counts it, only among tenants without a promise.
+    /// The share as the built-in order counts it, only among tenants without a promise.
     pub left_over_share: f64,
     /// How many requests of the tenant's group were sent, divided by the weight of the group.
-    /// Tenants within their limits are served first. The native (built-in) order divides what they
-    /// leave between two groups: the tenants outside their limits, and the tenants without a
+    /// Tenants within their limits are served first. The built-in order divides the capacity that
+    /// they leave between two groups: the tenants outside their limits, and the tenants without a
     /// promise.
     pub group_share: f64,
     /// A number that grows each time a tenant is served or begins to wait.
@@ -66,7 +66,7 @@ impl Waiting {
 /// Chooses whose request is sent next.
 pub trait ServiceOrder {
     /// Returns the index of the chosen tenant in `waiting`, which has at least two tenants. `None`
-    /// leaves this decision to the native order.
+    /// leaves this decision to the built-in order.
     fn choose(&mut self, waiting: &[Waiting]) -> Option<usize>;
 }
 
@@ -93,7 +93,7 @@ impl Scheduler {
         }
     }
 
-    /// The tenants to choose from, in the native order.
+    /// The tenants to choose from, in the built-in order.
     fn waiting(&self, now: Time) -> Vec<Waiting> {
         let foremost = self.order.foremost(MAX_OFFERED_TENANTS, self.kinds_with_room());
         foremost.into_iter().filter_map(|tenant| self.waiting_of(tenant, now)).collect()

@@ -1,5 +1,5 @@
 //! `Ordering`: asks the order program that the map `slo` names whose request is next. If the map
-//! names none, the native order decides.
+//! names none, the built-in order decides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Ordering {
         self.decided
     }
 
-    /// Decides what to do next. Without a program, the native order decides alone.
+    /// Decides what to do next. Without a program, the built-in order decides alone.
     pub fn next(&mut self, scheduler: &mut Scheduler, state: &SloState, now: Duration) -> Next {
         let Some(name) = &state.order else { return scheduler.next(now) };
         let Some(order) = self.orders.named(name) else { return scheduler.next(now) };

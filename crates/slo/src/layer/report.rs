@@ -27,7 +27,7 @@ pub struct TargetReport {
     /// OSD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<DirectTraffic>,
-    /// How many decisions an order program has made in place of the native order.
+    /// How many decisions an order program has made in place of the built-in order.
     #[serde(default)]
     pub decided_by_program: u64,
     /// Latencies and counts of each tenant.

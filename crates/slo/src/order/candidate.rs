@@ -20,7 +20,8 @@ pub struct Candidate<'a> {
 
 /// Chooses whose request is served next.
 pub trait Order: fmt::Debug + Send + Sync {
-    /// Returns the index of the chosen candidate. `None` leaves this decision to the native order.
+    /// Returns the index of the chosen candidate. `None` leaves this decision to the built-in
+    /// order.
     fn choose(&self, candidates: &[Candidate<'_>]) -> Option<usize>;
 }
 
@@ -30,7 +31,7 @@ pub trait Orders: fmt::Debug + Send + Sync {
     fn named(&self, name: &ProgramName) -> Option<Arc<dyn Order>>;
 }
 
-/// For a process that runs no programs: the native order makes all decisions.
+/// For a process that runs no programs: the built-in order makes all decisions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoOrders;
 

@@ -55,7 +55,7 @@ impl OrderProgram {
     }
 
     /// Asks the program whose request is served next. Returns the index of the tenant in
-    /// `candidates`. `None` leaves the decision to the native order.
+    /// `candidates`. `None` leaves the decision to the built-in order.
     ///
     /// # Errors
     /// `Fault` with the line where the program fails, or with the line of `choose` if its result is
@@ -191,7 +191,7 @@ fn made_up_tenants() -> Result<Vec<Waiting>> {
         }
     }
     let mut offered = Offered(vec![]);
-    // After each offer, the native order sends the first request of a tenant.
+    // After each offer, the built-in order sends the first request of a tenant.
     for _ in 0..3 {
         scheduler.next_by(&mut offered, now);
     }

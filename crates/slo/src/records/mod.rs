@@ -3,7 +3,7 @@
 //! | key | value |
 //! | --- | --- |
 //! | `enforce` | whether nodes order requests, or only measure them |
-//! | `order` | the program that orders requests, if it is not the native order |
+//! | `order` | the program that orders requests; missing for the built-in order |
 //! | `pool/POOL` | the tenant to which all requests on the objects of the pool belong |
 //! | `weight/TENANT` | the share of a tenant without a promise |
 //! | `target/TARGET` | how much work requests are on the target ([`StoredProfile`]) |

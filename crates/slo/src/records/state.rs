@@ -44,7 +44,7 @@ pub struct SloState {
     pub epoch: u64,
     /// Whether nodes order requests, or only measure them.
     pub is_enforced: bool,
-    /// The program that orders requests; `None` for the native order.
+    /// The program that orders requests; `None` for the built-in order.
     pub order: Option<ProgramName>,
     /// For some pools, the tenant to which all requests on their objects belong, whoever sends
     /// them.
