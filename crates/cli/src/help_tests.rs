@@ -1,4 +1,4 @@
-//! Whoever asks a command for help is told of everything it takes.
+//! Tests that the help of a command explains everything that the command takes.
 
 use clap::{Command, CommandFactory};
 use nacre_object::Error;

@@ -25,7 +25,7 @@ fn tune(folder: &Path, workload: &str) -> Output {
         .unwrap()
 }
 
-/// Why the program has its layout, as far as it is told with these arguments.
+/// The explanation of the program's layout that `brados explain` prints with these arguments.
 fn explained(folder: &Path, arguments: &[&str]) -> serde_json::Value {
     let output = Command::new(NACRE)
         .args(["--json", "brados", "explain", PROGRAM, "--profile", "profile.json"])

@@ -24,7 +24,7 @@ const CLIENTS: usize = 4;
 /// Calls that are made between two faults.
 const SOME: u64 = 100;
 
-/// What those clients were told.
+/// The replies that the clients of the class got.
 #[derive(Default)]
 struct Told {
     is_over: AtomicBool,
@@ -74,7 +74,7 @@ impl Load {
         tokio::join!(self.appenders.more(), self.told.more());
     }
 
-    /// Ends the clients, and compares what is there with what they were told.
+    /// Ends the clients, and compares the stored data with the replies that the clients got.
     async fn check(self) {
         self.told.is_over.store(true, Ordering::Relaxed);
         futures::future::join_all(self.callers).await;

@@ -12,7 +12,7 @@ use nacre_conformance::SmallDisk;
 use nacre_conformance::wait::eventually_blocking;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What is held back, what three nodes take at the beginning, and some.
+/// The reserves of three nodes, the files with which the nodes start, and some space more.
 const DISK_BYTES: u64 = 448 * 1024 * 1024;
 static RECORD: [u8; 20_000] = [b'r'; 20_000];
 
@@ -21,7 +21,7 @@ fn fill(mut append: Command) -> String {
     let mut append = append.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut pipe = BufWriter::new(append.stdin.take().unwrap());
     while pipe.write_all(&RECORD).and_then(|()| pipe.write_all(b"\n")).is_ok() {}
-    // What it holds nobody takes any more.
+    // Drop the buffered bytes: the command has ended and reads no more.
     let _ = pipe.into_parts();
     String::from_utf8(finish(append, "an append to a full disk").stderr).unwrap()
 }

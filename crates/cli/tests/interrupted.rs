@@ -70,11 +70,11 @@ fn a_command_that_still_reads_its_program_can_be_interrupted() {
         .spawn()
         .unwrap();
     let mut program = tune.stdin.take().unwrap();
-    // More than a pipe holds: once it is written, it is being read.
+    // These bytes do not fit into a pipe. So after the write the command is reading.
     program.write_all(&vec![b'#'; 256 * 1024]).unwrap();
     // SIGINT would not work here, because a shell makes its background processes ignore it.
     send(&tune, Signal::TERM);
-    // Who goes on in spite of it finds the program's end.
+    // A command that ignored the signal would now read the end of the program.
     drop(program);
     assert_eq!(finish(tune, "a terminated tune").status.signal(), Some(Signal::TERM.as_raw()));
 }

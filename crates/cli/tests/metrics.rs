@@ -116,7 +116,7 @@ fn refused_peers_are_counted_and_reported_once_in_a_while() {
     assert_eq!(Scrape::of(&cluster).sum("nacre_refusals_total", &tls), 20.0);
     let said = |events: &str| events.matches("a peer was refused").count();
     let mut events = cluster.run(&["events"]);
-    // It is told beside, by a task of its own.
+    // A separate task of the node appends the event, so it may come later than the count.
     while said(&events) == 0 {
         events = cluster.run(&["events"]);
     }

@@ -349,7 +349,7 @@ fn a_target_whose_journal_is_damaged_does_not_keep_the_others_from_serving() {
     for object in [&on_it, &elsewhere, &on_it] {
         cluster.run_with_input(&["object", "put", object], "kept");
     }
-    // What a killed store's journal holds is needed.
+    // A killed store needs the content of its journal.
     cluster.vanish(&target);
     let segment = &files_in(&scratch.path().join(&target).join("journal"))[0];
     let whole = fs::read(segment).unwrap();

@@ -136,7 +136,7 @@ fn load_fast_profile(cluster: &RunningCluster, targets: &[&str]) {
     load_profile(cluster, targets, 16);
 }
 
-/// The same, with a limit on the concurrent requests of each kind at a target.
+/// As [`load_fast_profile`], with a limit on the concurrent requests of each kind at a target.
 fn load_profile(cluster: &RunningCluster, targets: &[&str], requests: usize) {
     let row = json!({ "bytes": 4096, "read_bytes_per_second": 1e9, "write_bytes_per_second": 1e9 });
     let limits = json!({ "requests": requests, "bytes": 1 << 20 });

@@ -1,4 +1,4 @@
-//! What is asked wrongly, and how that is told.
+//! Tests the error messages for wrong usage.
 
 mod common;
 

@@ -16,7 +16,7 @@ use crate::reader::while_read;
 
 /// Positions asked for at a time by `read`.
 const READ_PAGE: usize = 1024;
-/// Lost positions that are farther apart are told of apart.
+/// Lost positions that are farther apart than this are reported separately.
 const LOST_APART: u64 = 1024;
 /// A follower whose cluster does not answer asks again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(500);

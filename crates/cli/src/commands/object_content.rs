@@ -71,7 +71,7 @@ pub async fn get(object: &Object, wanted: Wanted, out: Out) -> Result<()> {
         return get_file(object, offset, length, &path).await;
     }
     if out.is_json() {
-        // One document holds all of it, which an object's bound bounds.
+        // The whole content is one JSON document. The bound on an object's size bounds it.
         let data = object.read_all(offset, length).await?;
         return out.show(&json!({ "data": json_bytes(&data) }), String::new);
     }

@@ -68,7 +68,7 @@ pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
     };
     let bed = TestBed::open(&arguments.engine, &class_name(&arguments.file)?).await?;
     let outcome = unless_interrupted(in_layouts(&bed, &path, &script, &source, &layouts)).await;
-    // A failure before is told rather than one of this.
+    // If both the test and the cleanup failed, report the test's failure.
     let cleared = bed.clear().await;
     let failed = outcome?;
     cleared?;

@@ -114,7 +114,7 @@ pub struct UpArguments {
     metrics_port: u16,
 }
 
-/// What a person is told at the first signal.
+/// The line that `up` prints at the first signal.
 const STOPPING: &str = "stopping; a second signal ends every node at once";
 
 /// Runs a cluster until SIGINT or SIGTERM. A second signal kills the nodes; acknowledged changes

@@ -47,7 +47,7 @@ pub struct Report {
 pub struct Run<'a> {
     /// Bytes of all records.
     pub bytes: usize,
-    /// What each writer was told.
+    /// The acknowledgements that each writer got.
     pub told: &'a [Vec<Ack>],
     /// What was done meanwhile, in order.
     pub events: &'a [Event],

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Latencies are told apart up to here; an append gives up long before.
+/// The longest latency that the histogram distinguishes. An append gives up long before.
 const MAX_LATENCY_MICROS: u64 = 600_000_000;
 
 /// One acknowledged append. Times are since the start of the run.

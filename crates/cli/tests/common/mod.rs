@@ -45,7 +45,7 @@ impl RunningCluster {
         Self::start_tls_with(&[])
     }
 
-    /// The same, with `init` told more.
+    /// As [`Self::start_tls`], with more arguments for `init`.
     pub fn start_tls_with(arguments: &[&str]) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let made = Command::new(NACRE)
@@ -65,12 +65,12 @@ impl RunningCluster {
         Self::start_with(folder, &[])
     }
 
-    /// The same, with `up` told more.
+    /// As [`Self::start_in`], with more arguments for `up`.
     pub fn start_with(folder: &Path, arguments: &[&str]) -> Self {
         Self::start_told(folder, arguments, Stdio::inherit())
     }
 
-    /// The same, where what `up` says besides goes to `said`.
+    /// As [`Self::start_with`]. The standard error of `up` goes to `said`.
     pub fn start_told(folder: &Path, arguments: &[&str], said: Stdio) -> Self {
         let mut up = Command::new(NACRE);
         up.args(["up", "--json", "--cluster"]).arg(folder).args(arguments).stderr(said);

@@ -119,7 +119,7 @@ fn is_passing(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable
 }
 
-/// Writes and reads an object until it is told to stop; counts the rounds.
+/// Writes and reads an object until `is_over` is set; counts the rounds.
 async fn work(mut checked: Checked, is_over: Arc<AtomicBool>, rounds: Arc<AtomicU64>, first: u64) {
     let mut value = first << 32;
     for block in 0..BLOCKS {

@@ -104,8 +104,9 @@ impl Committed<'_> {
         self.show(out)
     }
 
-    /// Waits until the tail-latency application of each node goes by the settings of the epoch. A
-    /// node that ends its rules first stores that, so the switches must go by the rules of then.
+    /// Waits until the tail-latency application of each node applies the settings of the epoch. A
+    /// node that ends its rules stores this change first. So the switches must then apply the rules
+    /// of that later epoch.
     ///
     /// # Errors
     /// As [`Committed::of_rules`]; those of the map.

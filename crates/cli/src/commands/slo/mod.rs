@@ -23,7 +23,7 @@ use crate::out::Out;
 
 pub(crate) use self::profile::measure;
 
-/// The word of `nacre slo order` for the native order.
+/// The word of `nacre slo order` for the built-in order.
 const NATIVE_ORDER: &str = "native";
 
 /// Promise tenants a latency for nearly all of their requests, and see whether it is kept

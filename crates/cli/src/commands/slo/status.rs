@@ -95,7 +95,7 @@ struct TenantStatus {
 #[derive(Debug, Serialize)]
 struct Status {
     enforced: bool,
-    /// The program that orders requests, if it is not the native order.
+    /// The program that orders requests; `None` for the built-in order.
     order: Option<String>,
     tenants: BTreeMap<String, TenantStatus>,
     /// Whose requests those on a pool are.
