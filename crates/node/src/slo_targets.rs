@@ -174,7 +174,7 @@ impl Profiling {
         self.objects.len()
     }
 
-    /// Measures. `progress` is told what is measured next.
+    /// Measures the targets. Calls `progress` before each measurement.
     ///
     /// # Errors
     /// `Unavailable` if a target does not answer; as [`profile_targets`].

@@ -76,7 +76,7 @@ pub struct Walk {
     pub failed_in_pass: u64,
     /// Objects that were moved, in all passes.
     pub moved: u64,
-    /// Rows that were, by the walk.
+    /// Rows that the walk has moved, in all passes.
     pub rows: u64,
 }
 
@@ -201,7 +201,7 @@ mod tests {
         Activation { version, number: 10 + version }
     }
 
-    /// A walk under that.
+    /// A walk that the first activation of a version started.
     fn walk(version: u64) -> Phase {
         let activation = once(version).number;
         Phase::Walk(Walk { version, activation, ..Walk::default() })

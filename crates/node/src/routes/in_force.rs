@@ -1,8 +1,8 @@
 //! `InForce`: how far a node has followed the map `routes`.
 //!
 //! The node's controller notes each epoch whose rules its switch has installed. The tail-latency
-//! application notes each epoch whose settings it goes by. `nacre route put`, `rm` and `tail` ask
-//! for this, and return when every switch that they concern has reached their epoch.
+//! application notes each epoch whose settings it applies. `nacre route put`, `rm` and `tail` ask
+//! for these epochs. They return when every switch that they concern has reached their epoch.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ pub struct RouteProgress {
     /// The epoch of the map whose rules the switch has installed; 0 until the node has read the
     /// map.
     pub rules_epoch: u64,
-    /// The epoch of the map whose settings the tail-latency application goes by.
+    /// The epoch of the map whose settings the tail-latency application applies.
     pub tail_epoch: u64,
     /// Why the switch has not installed the rules of the latest epoch that the node knows.
     pub problem: Option<String>,
@@ -41,14 +41,14 @@ impl InForce {
         self.lock().clone()
     }
 
-    /// The switch goes by the rules of an epoch.
+    /// The switch has installed the rules of an epoch.
     pub fn note_rules(&self, epoch: u64) {
         let mut progress = self.lock();
         progress.rules_epoch = epoch;
         progress.problem = None;
     }
 
-    /// The tail-latency application goes by the settings of an epoch.
+    /// The tail-latency application applies the settings of an epoch.
     pub fn note_tail(&self, epoch: u64) {
         self.lock().tail_epoch = epoch;
     }

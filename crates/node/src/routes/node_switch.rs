@@ -379,7 +379,7 @@ impl NodeSwitch {
 
     /// Tells watchers of an object that bytes of it have changed elsewhere.
     pub(super) fn tell_change(&self, object: &ObjectId) {
-        // Without watchers nobody is told.
+        // `send` fails if there are no watchers; that is no error.
         let _ = self.changes.send(object.clone());
     }
 

@@ -31,7 +31,7 @@ pub struct RoutePrograms {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The versions that rules go by.
+    /// The compiled program versions that installed rules name.
     held: BTreeMap<(ProgramName, u64), Arc<RouteProgram>>,
     counts: BTreeMap<ProgramName, Counts>,
 }

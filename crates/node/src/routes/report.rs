@@ -18,11 +18,11 @@ pub struct AppliedRule {
 pub struct AppliedProgram {
     /// Its name.
     pub name: String,
-    /// The version that the rules go by.
+    /// The version that the rules use.
     pub version: u64,
     /// How many IO the program decided about since the node started.
     pub decided: u64,
-    /// IO that failed because it failed.
+    /// How many IO failed because the program failed.
     pub failed: u64,
     /// Rules that it has inserted.
     pub inserted_rules: usize,
@@ -33,7 +33,7 @@ pub struct AppliedProgram {
 pub struct RouteStatus {
     /// The target whose objects come by the switch.
     pub target: String,
-    /// The term of its rules; 0 if it never had any.
+    /// The term (update number) of the switch's rules; 0 if it never had any.
     pub term: u64,
     /// The epoch of the map `routes` whose rules are installed.
     #[serde(default)]

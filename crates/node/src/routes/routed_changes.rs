@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 pub(super) struct RoutedChanges(broadcast::Receiver<ObjectId>);
 
 impl RoutedChanges {
-    /// The changes that are told from now on.
+    /// The changes that the switch reports from now on.
     pub fn new(changes: broadcast::Receiver<ObjectId>) -> Self {
         Self(changes)
     }

@@ -7,10 +7,10 @@
 //! | `read` | a [`Question`] with a span | the bytes |
 //! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: the bytes that this node keeps for the objects of one target |
 //! | `status` | – | a [`RouteStatus`] in JSON |
-//! | `progress` | – | a [`RouteProgress`] in JSON: the epoch of the map that the node goes by |
+//! | `progress` | – | a [`RouteProgress`] in JSON: the epoch of the map whose rules the node applies |
 //! | `trace` | an IO, in the syntax of `nacre route trace` | [`RouteWay`]s in JSON |
 //!
-//! The term numbers the versions of a switch's rules; it rises with each update and after a
+//! The *term* numbers the versions of a switch's rules. It rises with each update and after a
 //! restart. Once a switch has sent `found` under a term, the node refuses that switch's requests of
 //! earlier terms. So a delayed request cannot change anything.
 

@@ -1,4 +1,4 @@
-//! Writing a file of rules: what is read again is the same.
+//! Writes a file of rules. The parser reads the same rules from it again.
 
 use std::fmt;
 

@@ -22,7 +22,7 @@ use crate::rules::{Placement, RuleTable};
 #[derive(Debug)]
 pub struct Switch {
     pub(super) name: SwitchName,
-    /// The latest term that any order has had.
+    /// The latest term (update number of the rules) that any order has had.
     term: Term,
     /// The term of the installed rules; `None` until the controller has sent some.
     pub(super) installed: Option<Term>,

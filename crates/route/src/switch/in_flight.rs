@@ -59,7 +59,7 @@ pub enum Stage {
     Preparing,
     /// All peers hold IO, and the pieces are being written.
     Writing,
-    /// Peers are told where the bytes are now.
+    /// The switch tells its peers where the bytes are now.
     Committing,
 }
 

@@ -111,7 +111,7 @@ pub enum Order {
 pub enum OrderAnswer {
     /// The step is done.
     Done,
-    /// Refused: the switch has received an order of this later term.
+    /// Refused: the switch has received an order of this later term (update number of the rules).
     Stale(Term),
     /// The switch cannot resume: it has restarted and has no rules.
     NotInstalled,
@@ -173,7 +173,8 @@ pub enum Event {
         request: Arc<Request>,
         /// The layer that sent it, if a layer did.
         via: Option<LayerName>,
-        /// The term under which another switch sent it here; `None` if it begins here.
+        /// The term (update number of the rules) under which another switch sent it here; `None` if
+        /// it begins here.
         term: Option<Term>,
     },
     /// An IO has arrived that goes to the object itself, regardless of the rules. The runtime first

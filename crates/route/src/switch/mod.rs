@@ -6,8 +6,8 @@
 //!
 //! # Protocol
 //!
-//! 1. An IO arrives. The switch plans it by the rules of one term, which apply to the IO from
-//!    beginning to end.
+//! 1. An IO arrives. The switch plans it by the rules of one [`Term`] (one update of the rules),
+//!    which apply to the IO from beginning to end.
 //! 2. The switch sends the pieces. Each change carries a [`Stamp`]. An endpoint stores the stamp
 //!    with the bytes, and refuses a change that is older than the stored one (`Outcome::Outrun`).
 //!    So a late message does no harm.

@@ -151,8 +151,8 @@ impl Switch {
     }
 
     /// Asks the programs where the bytes of an IO go. While the same rules are installed (one
-    /// *term*), it asks only once for an IO. Until the programs answer, the IO keeps its position in
-    /// the queue of its object.
+    /// *term*), it asks only once for an IO. Until the programs answer, the IO keeps its position
+    /// in the queue of its object.
     pub(super) fn ask_programs(
         &mut self,
         mut arrival: Arrival,

@@ -81,7 +81,7 @@ impl Client {
     }
 }
 
-/// What a write writes to its blocks: no two blocks hold the same.
+/// The number that a write writes to a block. No two blocks get the same number.
 fn number(value: u64, block: u64) -> u64 {
     value * 100 + block
 }

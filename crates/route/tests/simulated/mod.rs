@@ -105,7 +105,7 @@ pub enum Answer {
 /// Bugs that the tests plant at the borders between the state machines and the simulated world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
-    /// One switch does not hold IO when it is told to.
+    /// One switch does not hold IO when the controller orders it.
     QuiesceSkipped,
     /// A switch says that it has drained while IO is in flight.
     DrainedAtOnce,

@@ -283,7 +283,7 @@ impl Runner {
     }
 }
 
-/// Runs a program where it holds up nobody.
+/// Runs a program in a thread of its own, so that it blocks no other task.
 async fn in_thread<T: Send + 'static>(
     body: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
