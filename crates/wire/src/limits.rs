@@ -67,7 +67,7 @@ pub const MAX_STREAMS: u32 = 64;
 /// reading requests of the session.
 pub const MAX_UNDER_WAY: usize = 4096;
 /// The most memory for the requests of one session in flight in the server. Above it the server
-/// begins no further request of the session. Clients of this crate never have so much in flight.
+/// starts no further request of the session. Clients of this crate never have that much in flight.
 pub const MAX_UNDER_WAY_BYTES: usize = 64 * 1024 * 1024;
 /// The most memory for the running unary calls of one entity. Each call counts as at least
 /// [`REQUEST_COST_BYTES`] until it has ended, even if its client no longer waits for it. Beyond the

@@ -147,7 +147,7 @@ impl Outbox {
         self.push_to(Lane::MAIN, 0, fields, body)
     }
 
-    /// The same, for a message with this id, in a lane.
+    /// As [`Self::push`], for a message with this id, in a lane.
     pub(crate) fn push_to(
         &self,
         lane: Lane,

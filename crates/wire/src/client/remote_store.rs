@@ -30,7 +30,7 @@ impl RemoteStore {
         Self { sessions: Arc::new(SessionPair::new(session)), deadline: REQUEST_DEADLINE }
     }
 
-    /// The same, where each request may take so long.
+    /// This store, with another deadline for each request.
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self

@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     /// their share.
     budget: Semaphore,
     table: Mutex<Table>,
-    /// Wakes the sweeper of deadlines.
+    /// Wakes the task that checks deadlines and abandoned messages.
     pub(crate) sweep: Notify,
     sampler: Option<Mutex<Sampler>>,
 }
@@ -140,7 +140,7 @@ impl Shared {
         Some(Ticket { shared: self, id, posted, end, ended: false })
     }
 
-    /// Makes sure that the sweeper runs while there are deadlines or abandoned messages.
+    /// Makes sure that the task `sweep` runs while there are deadlines or abandoned messages.
     fn look_after(&self, table: &mut Table) {
         if !table.swept {
             table.swept = true;

@@ -92,7 +92,7 @@ pub(crate) struct Table {
     watches: ById<Watching>,
     /// Abandoned messages that are still in the outbox, and the budget of each.
     left_behind: Vec<(OutboxPosition, usize)>,
-    /// Whether the sweeper runs.
+    /// Whether the task runs that checks deadlines and abandoned messages.
     pub(crate) swept: bool,
 }
 

@@ -54,7 +54,7 @@ impl LinkOrder {
         }
     }
 
-    /// An entry of so many messages with so many bytes in all; `None` if it need not wait.
+    /// Makes an entry for a number of messages with `bytes` in total. `None` if they need not wait.
     pub(super) fn enter(
         &mut self,
         tenant: &TenantName,

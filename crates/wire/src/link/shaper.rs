@@ -19,7 +19,7 @@ pub struct LinkShaper {
     /// Whether a speed is stated.
     is_on: AtomicBool,
     settings: RwLock<Option<Arc<LinkSettings>>>,
-    /// The speed that clients are told; 0 if none is stated.
+    /// The speed that sessions report to their clients; 0 if none is stated.
     speed: watch::Sender<u64>,
     sent: Gate,
     received: Gate,

@@ -56,7 +56,7 @@ use nacre_protocol::proto::{self as pb, ClientMessage};
 /// How many batches the task of a session reads before it lets other tasks run.
 const ROUNDS: usize = 16;
 
-/// What a session is told by its node.
+/// A notice from the node to a session.
 enum Notice {
     /// The server stops.
     Stopping,
@@ -263,7 +263,7 @@ impl Session {
         true
     }
 
-    /// Takes a part of a message, and begins the message if it is complete.
+    /// Takes a part of a message. If the message is complete, starts the work for it.
     fn take_part(&mut self, id: u64, part: &pb::Part, context: &mut Context<'_>) {
         self.link.note_part(&self.caller, part);
         let whole = match self.parts.add(id, part) {
@@ -433,7 +433,7 @@ impl Session {
     }
 }
 
-/// What the session is told next.
+/// Waits for the next notice to the session.
 fn next_notice(node: &Node, caller: &Caller, link: &SessionLink) -> BoxFuture<'static, Notice> {
     let mut phase = node.phase.subscribe();
     let ended = caller.standing.ended();

@@ -25,7 +25,7 @@ const PART_FIELD: u32 = 10;
 pub(crate) struct SessionLink {
     shaper: Option<Arc<LinkShaper>>,
     cutting: Cutting,
-    /// The speed that the client was told last.
+    /// The last speed that the session sent to the client.
     pub(crate) told_speed: u64,
     /// What was read since the last pause, by tenant.
     read: Vec<ReadBytes>,
@@ -47,7 +47,8 @@ struct Pause {
 }
 
 impl SessionLink {
-    /// The link of a session whose client takes parts or not, and was told this speed.
+    /// The link of a session. `takes_parts` says whether the client accepts parts of messages;
+    /// `told_speed` is the speed that the session has sent to the client.
     pub(crate) fn new(shaper: Option<Arc<LinkShaper>>, takes_parts: bool, told_speed: u64) -> Self {
         let cutting =
             if takes_parts { Cutting::Parts { field: PART_FIELD } } else { Cutting::Whole };

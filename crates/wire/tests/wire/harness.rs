@@ -193,7 +193,7 @@ pub async fn ask(session: &Session, method: &str, input: impl Into<Bytes>) -> Re
     session.ask("test", method, input.into(), LONG).await
 }
 
-/// The same, on a task of its own.
+/// As [`ask`], on a task of its own.
 pub fn asking(
     session: &Session,
     method: &'static str,
@@ -211,7 +211,7 @@ pub fn request(text: &str, op: Op) -> Request {
     Request::new(object(text), vec![op]).unwrap()
 }
 
-/// Waits until a condition holds that gives no notification.
+/// Waits until a condition is true, by checking it again and again.
 pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
     wait::eventually(what, async || holds()).await;
 }

@@ -288,7 +288,7 @@ async fn a_flood_of_cancelled_requests_loses_its_connection() {
     eventually("it lost its connection", || node.server.connection_count() == 1).await;
 }
 
-/// A store and a service that panic when they are told to.
+/// A store and a service that panic on certain requests.
 #[derive(Debug)]
 struct Panics;
 

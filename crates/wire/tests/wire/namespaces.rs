@@ -94,7 +94,7 @@ impl Guard for Open {
     }
 }
 
-/// Serves a store until it is told to stop.
+/// Serves a store until the test stops it.
 async fn serve(
     identity: Identity,
     shaper: Arc<LinkShaper>,
