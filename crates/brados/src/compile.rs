@@ -24,7 +24,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// The methods that are over in some microseconds, whatever their object holds.
+    /// The methods that take some microseconds, however much data their object has.
     pub fn brief(&self) -> impl Iterator<Item = &str> {
         let program = &self.analysis.program;
         self.plan.brief(program).map(|method| &*program.collection(method.input).name)

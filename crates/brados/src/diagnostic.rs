@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::limits::{MAX_DIAGNOSTICS, MAX_FOUND, MAX_SHOWN_CHARACTERS};
 use crate::span::{LineColumn, LineIndex, Span};
 
-/// Whether a program can be compiled all the same.
+/// Whether a program with this mistake can be compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// It cannot.

@@ -258,12 +258,12 @@ impl Collection {
         self.columns.len()
     }
 
-    /// What each column holds.
+    /// The type of each column.
     pub(crate) fn types(&self) -> Vec<Type> {
         self.columns.iter().map(|column| column.ty).collect()
     }
 
-    /// What each column of the key holds.
+    /// The type of each column of the key.
     pub(crate) fn key_types(&self) -> Vec<Type> {
         self.types()[..self.key_width].to_vec()
     }

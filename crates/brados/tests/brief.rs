@@ -37,7 +37,7 @@ end
 }
 
 #[test]
-fn library_methods_that_look_up_single_rows_are_brief() {
+fn library_methods_that_look_up_single_rows_take_bounded_time() {
     // `seal` and `max_position` scan for the greatest position, and `trim_to` may remove many
     // entries. So these three methods may take long.
     assert_eq!(brief(&library("log")), ["read", "write", "fill", "trim"]);
@@ -45,7 +45,7 @@ fn library_methods_that_look_up_single_rows_are_brief() {
 }
 
 #[test]
-fn a_method_that_may_scan_rows_is_not_brief() {
+fn a_method_that_may_scan_rows_takes_unbounded_time() {
     for (rules, is_brief) in [
         ("ret <= (ask * log).lefts(:pos => :pos)", true),
         ("log <+- ask{|a| [a.pos, '']}", true),
@@ -77,7 +77,7 @@ fn a_method_that_may_scan_rows_is_not_brief() {
 }
 
 #[test]
-fn a_recursion_is_not_brief() {
+fn a_recursion_takes_unbounded_time() {
     let source = "state do
   scratch :down, [:n:int]
   interface input, :ask, [:n:int]
@@ -93,7 +93,7 @@ end
 }
 
 #[test]
-fn a_brief_method_is_brief_in_every_layout_but_not_with_former_layouts() {
+fn a_look_up_takes_bounded_time_in_every_layout_but_not_with_former_layouts() {
     let (source, map) = (library("log"), Layout::default());
     let elsewhere = compile(&format!("layout log: slots(4096)\n{source}")).unwrap();
     let elsewhere = elsewhere.analysis.program.layout();

@@ -1,4 +1,4 @@
-//! What is told of a program: strata, access paths, aggregates, the data-flow graph.
+//! Tests the explanation of a program: strata, access paths, aggregates, the data-flow graph.
 
 use nacre_brados::{compile, data_flow_svg, explain};
 

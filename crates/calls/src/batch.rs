@@ -133,7 +133,7 @@ impl Batch {
         if found == (count, batch.requests.len()) { Ok(batch) } else { Err(refused()) }
     }
 
-    /// The same, if the output may have so many bytes at most.
+    /// This batch, with an output of at most `output_bytes`.
     pub fn within(self, output_bytes: usize) -> Self {
         Self { output_bytes: output_bytes.min(self.output_bytes), ..self }
     }

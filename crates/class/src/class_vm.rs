@@ -75,7 +75,7 @@ fn load_dispatch(host: &Host<'_>) -> mlua::Result<Table> {
     lua.load(source).set_name("=dispatch").set_compiler(compiler).call(functions)
 }
 
-/// The ordinary function behind a quick function that accepts all arguments.
+/// The ordinary function behind a quick function that never passes a call on to it.
 fn nothing(_: &Lua, (): ()) -> mlua::Result<()> {
     Ok(())
 }

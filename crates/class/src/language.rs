@@ -22,7 +22,7 @@ pub(crate) struct Translated<'a> {
     pub meaning: Option<Program>,
     /// The methods that may send what the runtime delivers.
     pub senders: BTreeSet<String>,
-    /// The methods that take some microseconds, however much data their object holds.
+    /// The methods that take some microseconds, however much data their object has.
     pub brief: BTreeSet<String>,
 }
 

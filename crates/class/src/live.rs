@@ -50,7 +50,7 @@ pub(crate) struct Program {
     pub counting: Option<Arc<Counting>>,
     /// Those of its methods that may send what the runtime delivers.
     pub senders: BTreeSet<String>,
-    /// Its methods that take some microseconds, however much data their object holds.
+    /// The methods that take some microseconds, however much data their object has.
     pub brief: BTreeSet<String>,
 }
 
@@ -141,7 +141,7 @@ mod tests {
     const LOG: &str = include_str!("../../../programs/class/log.brados");
 
     #[test]
-    fn a_call_of_a_brief_method_is_brief_and_a_batch_of_them_is_not() {
+    fn calls_of_a_look_up_take_bounded_time_but_batches_do_not() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let name = ClassName::new("log").unwrap();
         let (program, _) = Program::of(&ClassProgram::new(name.clone(), 1, LOG), &clock).unwrap();

@@ -61,7 +61,8 @@ impl Library<'_> {
         self.table.raw_set(name, self.host.function(call)?)
     }
 
-    /// The same for one that is called for each record, see [`QuickAnswer`].
+    /// As [`Library::add`], for a function that scripts call for each record: `quick` answers most
+    /// calls at little cost (see [`QuickAnswer`]).
     pub fn add_quick<A: FromLuaMulti, R: IntoLuaMulti>(
         &self,
         name: &'static str,

@@ -86,7 +86,7 @@ impl MethodWriter<'_> {
         row
     }
 
-    /// Goes over a part of a list.
+    /// Emits a loop over a part of a list.
     fn bind_each(&mut self, list: &str, first: &str, last: &str, blocks: &mut Blocks) -> Row {
         let row = self.row_name();
         blocks.open(self.out, format!("for i = {first}, {last} do"));
@@ -207,7 +207,7 @@ impl MethodWriter<'_> {
         set
     }
 
-    /// Goes over a range page by page.
+    /// Emits a loop over a range of rows, which are read page by page.
     fn bind_range(&mut self, relation: Relation, prefix: &str, blocks: &mut Blocks) -> Row {
         let (name, depth, row) = (self.name(relation), self.depth, self.row_name());
         let is_placed = self.layouts.is_placed(relation.collection());

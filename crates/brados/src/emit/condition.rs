@@ -88,7 +88,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// A filter's condition; `None` if it always holds, of literals.
+    /// A filter's condition; `None` if it compares two literals and is always true.
     pub(super) fn test(&mut self, scope: &Scope, filter: &Expr) -> Option<String> {
         if let ExprKind::Binary(op, left, right) = &filter.kind {
             let mut literal = |side| Literal::of(&self.expr(scope, side));
@@ -155,7 +155,7 @@ impl MethodWriter<'_> {
     }
 }
 
-/// Whether a condition is that of another row, or always holds.
+/// Whether a condition is only a name: the condition of another row, or `true`.
 fn is_name(condition: &str) -> bool {
     condition.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -6,7 +6,7 @@ use super::pack::pack;
 use super::runtime::Runtime;
 use nacre_calls::{Base, Type};
 
-/// A Lua expression and what it holds.
+/// A Lua expression and the type of its value.
 pub(super) type Typed = (String, Type);
 
 /// A Lua string of these bytes.

@@ -21,7 +21,7 @@ impl Scope {
         Self { collections, rows }
     }
 
-    /// The same, and a row of one more collection.
+    /// This scope with a row of one more collection.
     pub fn with(&self, collection: CollectionId, row: Row) -> Self {
         let collections = [&self.collections[..], &[collection]].concat();
         Self { collections, rows: [&self.rows[..], &[row]].concat() }

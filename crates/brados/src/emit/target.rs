@@ -111,7 +111,7 @@ impl MethodWriter<'_> {
         self.unless_given(head, name, format!("{name} = {row}"), own);
     }
 
-    /// The same, for a row that is no table.
+    /// As [`Self::put_same`], for a row whose columns are in variables, not in a table.
     fn put_same_scalars(&mut self, head: CollectionId, own: &Scalars, columns: &[String]) {
         // Each column is computed only once.
         let values: Vec<_> = (1..=columns.len()).map(|at| format!("n{at}")).collect();

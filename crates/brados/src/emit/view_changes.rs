@@ -202,7 +202,7 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// Goes over the rows of the table that do not change.
+    /// Emits a loop over the rows of the table that do not change.
     fn write_fold_unchanged(&mut self) {
         let (name, table) = (&self.name, &self.table);
         let (page, value) = range(self.layouts.is_placed(self.view.table), table, self.runtime);

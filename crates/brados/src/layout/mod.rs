@@ -121,7 +121,7 @@ impl Layout {
         self.tables.iter().map(|(name, place)| (name.as_str(), *place))
     }
 
-    /// The same, divided among so many objects.
+    /// This layout, with its rows divided among as many objects as `stripes` says.
     #[must_use]
     pub fn with_stripes(mut self, stripes: Stripes) -> Self {
         self.stripes = stripes;

@@ -16,7 +16,7 @@ use nacre_calls::Value;
 pub(super) struct Constants(BTreeMap<(Relation, usize), Value>);
 
 impl Constants {
-    /// Looks for columns of a relation into which all its rules write the same.
+    /// Looks for columns of a relation into which all rules of the relation write the same value.
     pub fn learn(&mut self, program: &Program, relation: Relation, rules: &[RulePlan]) {
         for column in 0..program.collection(relation.collection()).width() {
             let mut written = rules.iter().map(|plan| self.written(program, plan, column));

@@ -96,14 +96,14 @@ pub struct RulePlan {
 /// A step of a rule.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Goes over rows of a source.
+    /// Executes the next steps for each row of a source.
     Bind {
         /// Which source.
         source: usize,
         /// How its rows are found.
         access: Access,
     },
-    /// Goes on if a condition holds: which of the rule's filters.
+    /// Continues if a condition is true: the index of one of the rule's filters.
     Filter(usize),
     /// Goes on if no row of a relation matches.
     Absent {

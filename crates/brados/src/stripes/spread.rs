@@ -73,8 +73,8 @@ impl Spread<'_> {
         }
     }
 
-    /// Finds the [`Share`] of each relation of a phase. If several rules produce rows of a relation,
-    /// the worst case counts: [`Share::Apart`] is worse than [`Share::Part`].
+    /// Finds the [`Share`] of each relation of a phase. If several rules produce rows of a
+    /// relation, the worst case counts: [`Share::Apart`] is worse than [`Share::Part`].
     fn phase(&mut self, phase: &crate::plan::Phase) {
         // Each round of the rules can find a worse case for one more relation. So as many rounds as
         // there are relations are enough.

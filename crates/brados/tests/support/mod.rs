@@ -314,7 +314,7 @@ pub fn one_by_one(subject: &Subject, method: &str, rows: &[Vec<Value>]) -> Vec<O
     rows.iter().map(outcome).collect()
 }
 
-/// The same, as one call.
+/// As [`one_by_one`], but sends the requests as one batch.
 ///
 /// # Panics
 /// If that fails as a whole.

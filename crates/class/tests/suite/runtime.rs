@@ -1,4 +1,4 @@
-//! Which classes there are, who may call what, and what a node is told.
+//! Tests the class runtime: which classes exist, who may call them, and which faults are reported.
 
 use std::sync::Arc;
 
