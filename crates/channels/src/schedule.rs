@@ -19,7 +19,7 @@ pub(crate) enum Receiver {
     Itself,
     /// The sender's watchers.
     Watchers,
-    /// Another object, or the same.
+    /// An object, which may be the sender itself.
     Object(ObjectId),
 }
 
@@ -33,12 +33,13 @@ pub(crate) struct Hold {
     pub until: Duration,
 }
 
-/// The receivers of an object's messages that are held.
+/// The receivers of one object's messages that failed lately. Further messages to them wait for
+/// some time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Holds(BTreeMap<Receiver, Hold>);
 
 impl Holds {
-    /// Whether a receiver is left alone now.
+    /// Whether messages to a receiver must wait now.
     pub fn holds(&self, receiver: &Receiver, now: Duration) -> bool {
         self.0.get(receiver).is_some_and(|hold| now < hold.until)
     }
@@ -121,7 +122,7 @@ impl Schedule {
         }
     }
 
-    /// The object to look at now, if there is one, and the receivers that are held.
+    /// The object to look at now, if there is one, and the receivers whose messages must wait.
     pub fn next(&mut self, now: Duration) -> Option<(ObjectId, Holds)> {
         while let Some((at, object)) = self.due.first().cloned()
             && at <= now

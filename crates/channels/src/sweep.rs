@@ -1,5 +1,5 @@
-//! Finds objects with messages that no process delivers, and removes marks that are not needed. A
-//! mark says that an object may have messages.
+//! The *sweep* reads all ledgers from time to time. It finds objects with messages that no process
+//! delivers, and removes marks that are not needed. A mark says that an object may have messages.
 //!
 //! **Invariant:** the sweep removes a mark only after it found that the object has no waiting
 //! message, and only if no request can have relied on the mark since. It forgets a mark of its own
@@ -138,12 +138,12 @@ impl Sweeper {
 
 /// What a process has to do with a mark.
 enum Standing {
-    /// It looks after it.
+    /// The process relies on the mark.
     Trusted,
-    /// The same, but a request that it does not hear of may yet be carried out.
+    /// The process relies on the mark, but an abandoned request may still let the object send.
     InDoubt,
-    /// It made another in its place.
+    /// The process made another mark in place of this one.
     Superseded,
-    /// It is another's, or was forgotten.
+    /// Another process made the mark, or this process has forgotten it.
     Unknown,
 }
