@@ -10,7 +10,7 @@ use crate::faults::{Fault, FaultPlan, Operation, no_faults};
 use crate::wait::within_deadline;
 
 /// The handle by which a test controls the faults of a [`FaultLayer`](crate::FaultLayer). Clones
-/// control the same.
+/// control the same layer.
 #[derive(Clone)]
 pub struct FaultControl(Arc<Inner>);
 
@@ -51,7 +51,7 @@ impl FaultControl {
         *self.0.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
-    /// From now on nothing fails. What is held stays so until it is released.
+    /// From now on nothing fails. Held operations still wait until the test releases them.
     pub fn heal(&self) {
         self.follow(no_faults());
     }
@@ -73,7 +73,7 @@ impl FaultControl {
         self.0.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Counts the cuts: a watch that is told of one ends.
+    /// Counts the cuts: each watch ends when this number changes.
     pub(crate) fn cuts(&self) -> watch::Receiver<u64> {
         self.0.cuts.subscribe()
     }

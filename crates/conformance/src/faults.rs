@@ -14,7 +14,7 @@ pub enum Operation<'a> {
     Watch(&'a ObjectId),
     /// Watchers are about to be notified.
     Notify(&'a ObjectId),
-    /// A watcher is about to be told something; any fault loses it, and the watcher gets `Lost`.
+    /// A watcher is about to get an event. Any fault loses the event, and the watcher gets `Lost`.
     Event(&'a ObjectId, &'a WatchEvent),
 }
 

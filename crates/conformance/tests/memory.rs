@@ -49,7 +49,7 @@ async fn a_store_with_fewer_capabilities_conforms_in_those_it_has() {
     run_all(&Subject::new(Arc::new(store().with_capabilities(Capabilities::NONE)))).await;
 }
 
-/// A host whose methods claim to read and write all the same.
+/// A host whose methods claim to be read-only, but write.
 struct Liar;
 
 impl ClassHost for Liar {

@@ -18,7 +18,7 @@ use super::{Model, Operation, check};
 /// What is asked of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogCall {
-    /// Append the record of this number; no two have the same.
+    /// Append the record of this number; no two records have the same number.
     Append(u64),
     /// What a position holds.
     Read(u64),
@@ -51,7 +51,7 @@ pub enum Cell {
 pub enum LogAnswer {
     /// The record is at this position.
     At(u64),
-    /// The position holds this.
+    /// The content of the position.
     Holds(Cell),
     /// Filled or trimmed, as asked.
     Done,

@@ -79,7 +79,8 @@ async fn changes_come_in_order_up_to_the_last(bench: Bench) {
     }
 }
 
-/// A version that a watcher is told of can be read: no event comes before its change.
+/// A watcher can read each version that an event names: no event arrives before its change is
+/// visible.
 async fn what_is_told_can_be_read(bench: Bench) {
     const CHANGES: u64 = 50;
     let object = bench.object("a");

@@ -31,7 +31,7 @@ impl Subject {
         Self { watch: Some(store.clone()), ..Self::new(store) }
     }
 
-    /// The same, in this pool; the default is `conformance`.
+    /// This subject in another pool; the default pool is `conformance`.
     pub fn in_pool(mut self, pool: PoolName) -> Self {
         self.pool = pool;
         self
@@ -166,12 +166,13 @@ impl TestObject {
         }
     }
 
-    /// All the object holds, `None` if it does not exist.
+    /// The content of the object; `None` if the object does not exist.
     pub async fn content(&self) -> Option<Content> {
         self.content_at(None).await
     }
 
-    /// All the object held at a snapshot, or holds; `None` if there is no such thing.
+    /// The content of the object at a snapshot, or now; `None` if the object or the snapshot does
+    /// not exist.
     pub async fn content_at(&self, snapshot: Option<&SnapshotName>) -> Option<Content> {
         let whole = [Op::Stat, Op::MapGetHeader, Op::GetAttributes];
         let results = match self.look(snapshot, &whole).await {

@@ -53,7 +53,7 @@ impl Bench {
     }
 }
 
-/// What a watcher is told of a notification.
+/// The event that a watcher gets for a notification.
 pub(super) fn notified(payload: impl Into<Bytes>) -> WatchEvent {
     WatchEvent::Notified { payload: payload.into() }
 }

@@ -276,9 +276,9 @@ impl SegmentTable {
             .map(|(id, account)| (*id, *account))
     }
 
-    /// Offers a segment to compaction no more, after compaction has failed to empty it. Does
-    /// nothing if new entries have referred to the segment since `before`, its account before the
-    /// attempt.
+    /// Stops offering a segment to compaction, because compaction has failed to empty it. `before`
+    /// is the segment's account before that attempt. Does nothing if new entries have referred to
+    /// the segment since then.
     pub fn leave_alone(&self, segment: u32, before: &Account) {
         let mut accounts = self.accounts();
         let account = accounts.segments.get_mut(&segment);

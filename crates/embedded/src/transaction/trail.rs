@@ -49,7 +49,7 @@ impl Steps {
     }
 }
 
-/// The trails of the transactions in a group, whose last steps are the same.
+/// The trails of the transactions in a group. The last steps of all these trails are equal.
 pub(crate) struct Trails<'a>(Vec<&'a mut Steps>);
 
 impl<'a> Trails<'a> {

@@ -29,7 +29,7 @@ use crate::upkeep::payload_owners::{PayloadOwner, PayloadOwners};
 use crate::upkeep::upkeep_signal::Wake;
 
 /// The thread starts a round of its jobs after this time if nothing wakes it earlier. An engine
-/// that was idle for so long makes a checkpoint, if the memtable is large enough for a file.
+/// that was idle for this time makes a checkpoint if the memtable is large enough for a file.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
 /// An idle engine makes a checkpoint if the journal has grown by at least this many bytes since the
 /// last one. A restart replays less than this almost at once.
