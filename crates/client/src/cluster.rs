@@ -128,7 +128,7 @@ impl Cluster {
         Self::reach_with(file, &ConnectOptions::default())
     }
 
-    /// The same, connected so.
+    /// As [`Cluster::reach`], with options for the connections.
     ///
     /// # Errors
     /// As [`Cluster::reach`].
@@ -363,7 +363,7 @@ impl Cluster {
         self.check_active(&ProgramId::new(ProgramKind::Capability, name.clone())).await
     }
 
-    /// Lets an `slo` program order the requests to each target; `None` means the native order.
+    /// Lets an `slo` program order the requests to each target; `None` means the built-in order.
     /// Nodes use the active version of the program. No waiting request is lost when the version
     /// changes.
     ///

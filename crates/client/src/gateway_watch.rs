@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::gateway::Gateway;
 
-    /// A gateway, until it is told to stop.
+    /// A gateway that runs until the test stops it.
     struct Running {
         stop: oneshot::Sender<()>,
         serving: JoinHandle<()>,

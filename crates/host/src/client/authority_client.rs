@@ -234,7 +234,7 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
                     self.records.at_least(decode_epoch::<R>(&answer)?).await?;
                     return Ok(());
                 }
-                // The others would say the same.
+                // The other nodes would refuse the request, too.
                 Err(denied) if denied.kind() == ErrorKind::Denied => return Err(denied),
                 Err(error) => last = error,
             }

@@ -27,7 +27,7 @@ use crate::storage::StorageClient;
 use crate::storage::status::EROFS;
 use crate::view::{FIRST_RANGE_BOUND, View};
 
-/// A log. A clone is another handle on the same.
+/// A log. A clone is another handle on the same log.
 #[derive(Clone)]
 pub struct Log(Arc<Inner>);
 

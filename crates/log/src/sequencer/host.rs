@@ -91,7 +91,7 @@ impl SequencerCaller<'_> {
         SequencerCaller { entity: &LOCAL, tenant: &TenantName::standard }
     }
 
-    /// What policies are told of it.
+    /// The caller as capability policies see it.
     fn asker(self, client: u64) -> Asker {
         let (entity, tenant) = (self.entity.as_str(), (self.tenant)());
         Asker { client, entity: entity.into(), tenant: tenant.as_str().into() }

@@ -66,7 +66,7 @@ impl Dialect for Rows {
             let text = format!("the class answered {} of {asked} requests", answers.len());
             return Err(Error::corrupt(text).into());
         }
-        // Most came to the same.
+        // Most requests have the same outcome as the request before, so compare before decoding.
         let mut statuses: Vec<Status> = Vec::with_capacity(asked);
         let mut last: Option<&CallReply> = None;
         for answer in &answers {

@@ -154,7 +154,7 @@ impl Host {
         self.start_recovery(epoch)
     }
 
-    /// No two are the same, of all hosts and lives.
+    /// A claim that no other host makes, and no other incarnation of this host.
     fn next_claim(&self) -> u64 {
         match self.sabotage {
             Some(Sabotage::ClaimsAlike) => 1,

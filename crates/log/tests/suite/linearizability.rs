@@ -26,7 +26,7 @@ pub struct Client {
     pub log: Log,
     pub history: History,
     pub random: Random,
-    /// No two clients of a history have the same.
+    /// No two clients of a history have the same name.
     pub name: u64,
 }
 

@@ -14,7 +14,7 @@ const LITTLE_PATIENCE: Duration = Duration::from_millis(50);
 async fn a_trim_that_failed_halfway_is_done_by_the_next_one() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.filled("l", RECORDS).await;
-    // Who knows no later view finds the same.
+    // A client that knows only the first view must find the same state.
     let stale = cluster.open("l").await;
     let patience = Patience { operation: LITTLE_PATIENCE, ..Patience::default() };
     let impatient = LogEnv { patience, ..cluster.env.clone() };

@@ -62,7 +62,7 @@ impl Store for Judged {
     }
 }
 
-/// Nodes that a reader asks: `nacre_node::guard` says the same.
+/// The nodes as a reader sees them. They allow what `nacre_node::guard` allows to a reader.
 #[derive(Debug)]
 struct TailOnly(Arc<dyn HostTransport>);
 

@@ -20,7 +20,7 @@ fn words(step: &Step) -> Vec<&str> {
     request.split_whitespace().collect()
 }
 
-/// A call, and in whose words its outcome is told.
+/// A call of the class, made from one step of a case.
 pub struct Call {
     pub method: String,
     pub requests: Vec<Vec<u8>>,
