@@ -1,4 +1,4 @@
-//! Watchers of a map at a node are told what changed.
+//! Tests that a node sends the watchers of a map the changes of the map.
 
 mod common;
 

@@ -48,7 +48,7 @@ pub struct Stored {
     pub(crate) told_bytes: usize,
 }
 
-/// What a client was told last.
+/// The last answer to a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// The number of its call.

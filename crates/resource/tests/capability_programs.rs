@@ -46,7 +46,7 @@ impl Node {
     }
 }
 
-/// An authority that goes by a program.
+/// An authority whose grants a program decides.
 struct Served {
     authority: Authority,
     policy: Arc<dyn Policy>,

@@ -79,8 +79,8 @@ pub(super) struct ProgramMessage {
 pub(super) struct AppendRequest {
     #[prost(message, optional, tag = "1")]
     pub event: Option<EventMessage>,
-    /// Whether to check if the event was appended before, because an earlier attempt was not
-    /// answered.
+    /// An earlier attempt got no answer, so the class must check whether the event is already
+    /// there.
     #[prost(bool, tag = "2")]
     pub again: bool,
 }

@@ -29,7 +29,7 @@ use super::{COMMON_MAPS, format};
 use crate::system::System;
 
 /// How many notifications may wait for a slow watcher. If more wait, some are dropped and the
-/// watcher is told so. The waiting notifications of a map take at most 4 MiB.
+/// watcher learns of it. The waiting notifications of a map take at most 4 MiB.
 const MAX_UNHEARD: usize = 64;
 
 /// The layer that sends watchers of common maps their changes. Clones are handles to the same

@@ -22,7 +22,7 @@ pub(crate) fn commit(map: &str, expected: u64, changes: &[Change], id: u64) -> B
     encoded(&CommitRequest { expected_epoch: Some(expected), ..request })
 }
 
-/// The same, guarded by an entry.
+/// The input of `commit`, guarded by an entry.
 pub(crate) fn guarded_commit(map: &str, guard: EntryGuard, changes: &[Change], id: u64) -> Bytes {
     encoded(&CommitRequest { guard: Some(guard.into()), ..request(map, changes, id) })
 }
@@ -85,7 +85,7 @@ pub(crate) fn page(output: Bytes, kept: u64) -> Page<MapEvent> {
     Page { last: reply.epoch, items: items.collect() }
 }
 
-/// What watchers are told, as if the map kept only the newest `kept` epochs.
+/// The page that watchers get, as if the map kept only the newest `kept` epochs.
 pub(crate) fn told(payload: &Bytes, kept: u64) -> Option<Page<MapEvent>> {
     let (_, mut page) = feed_state::told(payload)?;
     page.items.retain(|(epoch, _)| epoch + kept > page.last);
@@ -93,12 +93,12 @@ pub(crate) fn told(payload: &Bytes, kept: u64) -> Option<Page<MapEvent>> {
 }
 
 impl FeedState {
-    /// The input of `history` that asks for what is to be told.
+    /// The input of `history` that asks for the changes to send next.
     pub(crate) fn input(&self) -> Option<Bytes> {
         self.question().map(|question| encoded(&question))
     }
 
-    /// What to tell of its output.
+    /// The notification to send for the output of `history`.
     pub(crate) fn told_of(&mut self, output: Bytes) -> Bytes {
         let reply = HistoryReply::decode(output).expect("an output of history");
         self.answered(reply, MAX_NOTIFY_BYTES)

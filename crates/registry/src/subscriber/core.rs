@@ -272,9 +272,8 @@ impl Core {
         }
     }
 
-    /// Takes this node's entries in the map `program-status`. The node reads its entries after it
-    /// has started and after it got no answer to a write, because then it does not know which
-    /// reports are stored.
+    /// Takes this node's entries in the map `program-status`. After a start, or after a write
+    /// without an answer, the node does not know which reports are stored. So it reads its entries.
     pub(super) fn reports_read(&mut self, mut reports: BTreeMap<String, Bytes>) {
         let order = reports.remove(&report_order_key(&self.node));
         self.reported = Some(Reported { reports, order, is_open: true });

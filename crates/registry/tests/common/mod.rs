@@ -23,7 +23,7 @@ pub fn store() -> MemoryStore {
     store_reporting_to(Arc::new(NoFaultSink))
 }
 
-/// The same, whose programs' faults are heard.
+/// As [`store`], and reports the faults of programs to `sink`.
 pub fn store_reporting_to(sink: Arc<dyn FaultSink>) -> MemoryStore {
     let clock = Arc::new(ManualClock::at(NOW_MICROS));
     let classes = classes(clock.clone()).reporting_to(sink);
@@ -56,7 +56,7 @@ pub fn programs(maps: &Maps) -> Programs {
     programs_at(maps, Arc::new(ManualClock::at(NOW_MICROS)))
 }
 
-/// The same, by this clock.
+/// As [`programs`], with another clock.
 pub fn programs_at(maps: &Maps, clock: Arc<dyn Clock>) -> Programs {
     let hooks = hooks(&clock);
     Programs::new(maps.clone(), clock, hooks)

@@ -98,7 +98,8 @@ impl ResourceHost {
         let look = || {
             let look = self.look(name, slot, &waiting);
             if std::mem::take(&mut is_new) && matches!(look, Look::Wait(_)) {
-                // The holder is told. Nobody else waits for this call.
+                // Wake the holder's poll, which may now have to return the grant. No other task
+                // waits for this call.
                 slot.tell_change();
             }
             look

@@ -144,7 +144,7 @@ impl FileType {
         Self { name: name.to_owned(), version: 1, code, digest, methods, survival, locking: None }
     }
 
-    /// The same, whose resources clients may hold.
+    /// This file type, with capabilities that clients may hold.
     pub(super) fn lending(self, locking: Locking) -> Self {
         Self { locking: Some(locking), ..self }
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::filetype::{Access, FileType, MethodCall, Outcome, Resident};
 use crate::question::Returned;
 
-/// What is held.
+/// The state of a resource at a client that holds a capability of it.
 pub(super) struct HeldResource {
     pub holder: Holder,
     pub is_exclusive: bool,
@@ -25,7 +25,7 @@ pub(super) struct HeldResource {
     pub is_changed: bool,
     /// Whether a call waits for the store: no other runs meanwhile.
     pub is_storing: bool,
-    /// The operations that were told last, and when they were.
+    /// How many operations the holder last reported to the authority.
     pub told: u64,
     pub idle_since: Time,
 }

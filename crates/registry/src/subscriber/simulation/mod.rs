@@ -57,7 +57,7 @@ pub(super) enum Sabotage {
     RetryNotRecognised,
     /// A page of history hides that the epochs before it are no longer kept.
     GapUnsaid,
-    /// A node that is told nothing does not look.
+    /// A node that gets no notification never reads the map.
     NeverLooksAgain,
     /// A report that was sent before another one, and arrives after it, replaces it.
     OldReportStands,

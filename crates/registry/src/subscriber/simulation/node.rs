@@ -45,7 +45,7 @@ pub(super) struct Node {
     working: Option<(u64, Command)>,
     news: VecDeque<News>,
     waking: Option<u64>,
-    /// The map as it was told.
+    /// The map as the node knows it.
     pub(super) known: MapState,
     /// What it runs.
     pub(super) live: BTreeMap<ProgramId, u64>,

@@ -16,7 +16,7 @@ pub(super) struct Store {
     pub(super) programs: BTreeMap<u64, MapState>,
     /// Who watches `programs`: nodes, with the numbers of their watches.
     pub(super) watches: BTreeSet<(usize, u64)>,
-    /// What these were told of `programs`.
+    /// Which changes of `programs` the watchers have got.
     feed_state: FeedState,
     pub(super) clock_micros: u64,
     commits: u64,

@@ -27,7 +27,7 @@ const STORM_STEPS: usize = 2_000;
 const MISFORTUNE_ONE_IN: u64 = 40;
 /// A watch breaks once in this many times that it should report something.
 const CUT_ONE_IN: u64 = 8;
-/// What changed cannot be told once in so many times.
+/// Once in this many times the changes of the map cannot be read.
 const UNREADABLE_ONE_IN: u64 = 8;
 
 /// Whether to keep every message, which is slow.
