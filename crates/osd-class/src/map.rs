@@ -17,7 +17,7 @@ const FIRST_PAGE_ENTRIES: usize = 8;
 /// The most entries in one page: an OSD returns no more by default.
 const MAX_PAGE_ENTRIES: usize = 1024;
 /// How many entries a walk to the last entry may visit. The limit is needed because a walk cannot
-/// be interrupted and delays other objects. A walk over so many entries takes about as long as a
+/// be interrupted and delays other objects. A walk over this many entries takes about as long as a
 /// program may run.
 const MAX_WALKED_ENTRIES: usize = 100_000;
 /// The approximate size of a page in bytes.

@@ -180,8 +180,8 @@ async fn calls_are_run_in_the_osd() {
     node.install(&program("notes", 3, NOTES));
     a_program_goes_there_once(&node).await;
     a_call_is_one_operation(&node).await;
-    a_reply_that_is_too_long_comes_all_the_same_and_is_counted_once(&node).await;
-    a_fault_is_told_here(&node).await;
+    a_reply_that_is_too_long_for_an_osd_arrives_and_is_counted_once(&node).await;
+    a_fault_in_an_osd_is_reported_by_the_client(&node).await;
     time_goes_on(&node).await;
     what_reads_only_is_answered_from_absent_objects_too(&node).await;
     clients_that_count_at_once_lose_nothing(&node).await;
@@ -206,7 +206,7 @@ async fn a_program_goes_there_once(node: &Node) {
     assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
 }
 
-/// What an OSD offers is asked of it once, as long as it is used.
+/// The engine asks an OSD only once which classes it has. So each later call is one operation.
 async fn a_call_is_one_operation(node: &Node) {
     const CALLS: u64 = 20;
     let operations = || tokio::task::block_in_place(|| node.operations());
@@ -218,19 +218,19 @@ async fn a_call_is_one_operation(node: &Node) {
     assert_eq!(operations() - before, CALLS);
 }
 
-async fn a_reply_that_is_too_long_comes_all_the_same_and_is_counted_once(node: &Node) {
+async fn a_reply_that_is_too_long_for_an_osd_arrives_and_is_counted_once(node: &Node) {
     for count in 1..4 {
         let reply = node.call("loud", "notes", "count_loudly", "5000").await.unwrap();
         assert_eq!(reply.output, format!("{count}{}", "!".repeat(5000)));
     }
     let (before, _) = node.counts();
-    // Others of the same method are run here for a while, others of the class are not.
+    // For a while the client itself runs calls of this method. The OSD still runs other methods.
     node.call("loud", "notes", "count_loudly", "1").await.unwrap();
     node.call("loud", "notes", "put", "z").await.unwrap();
     assert_eq!(node.counts().0 - before, 1);
 }
 
-async fn a_fault_is_told_here(node: &Node) {
+async fn a_fault_in_an_osd_is_reported_by_the_client(node: &Node) {
     let ops = vec![Op::WriteFull { data: Bytes::from("never") }, call("notes", "fail", "never")];
     let error = node.submit("notes", ops).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fault, "{error}");

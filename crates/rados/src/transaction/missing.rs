@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use crate::ffi::Fetch;
 
-/// How many missing parts of one run are fetched. With so many, a run gets far before the next
-/// fetch; yet even the largest parts fit into memory.
+/// The most missing parts of one run that the next fetch reads. This limit is high enough that a
+/// run needs few fetches, and low enough that even the largest parts fit into memory.
 pub const MAX_MISSES: usize = 128;
 /// Ranges among them: each may bring the same entries.
 const MAX_RANGES: usize = 4;

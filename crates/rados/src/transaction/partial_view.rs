@@ -4,8 +4,8 @@
 //! If the transaction needs a part that is missing, the view notes what to fetch, and the operation
 //! fails. After the fetch, the transaction runs again from the start (see [`crate::transaction`]).
 //!
-//! **Invariant:** if a part was missing in a run, the outcome of the run is not used, even if a
-//! method went on after the error.
+//! **Invariant:** the outcome of a run in which a part was missing is never used. That holds even
+//! for a method that catches the error and continues.
 
 use std::collections::BTreeMap;
 

@@ -90,7 +90,7 @@ async fn run(
     run_by(CALL_TIME, objects, calls, method).await
 }
 
-/// The same, where each run of a call takes so long.
+/// As [`run`], where each run of a call takes `call_time`.
 async fn run_by(
     call_time: Duration,
     objects: &Endless,
