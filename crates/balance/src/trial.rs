@@ -18,11 +18,11 @@ const UNITS: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialLoad {
-    /// The first rank has all of it.
+    /// The first rank has all load.
     AllOnTheFirst,
-    /// All ranks have the same.
+    /// All ranks have the same load.
     Even,
-    /// The last rank has nothing, all others have the same.
+    /// The last rank has no load, and all others have the same load.
     LastIdle,
 }
 

@@ -23,8 +23,8 @@ use crate::tool;
 const GROUPS: &str = "/sys/fs/cgroup/blkio";
 /// The limits of a group, in bytes a second for each device.
 const LIMITS: [&str; 2] = ["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
-/// Processes that use the disk may take so long to end. After that the mount is removed from the
-/// folders although it is in use.
+/// How long processes that use the disk may take to end. After this time the mount is removed from
+/// the folders although it is in use.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(20);
 /// Between two tries to unmount.
 const RELEASE_PAUSE: Duration = Duration::from_millis(50);

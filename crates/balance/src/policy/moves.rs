@@ -140,7 +140,7 @@ impl Choice<'_> {
         };
         let mut chosen = vec![];
         let mut seen = HashSet::new();
-        // One more than there are units is enough to be told so.
+        // Reading one entry more than there are units is enough to find that a list is too long.
         for at in 1..=list.raw_len().min(candidates.len() + 1) {
             let index = running.explained(list.raw_get::<Value>(at))?;
             let unit = whole_number(&index)

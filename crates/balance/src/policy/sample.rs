@@ -11,9 +11,9 @@ pub(super) const TICKS: u64 = 4;
 /// How the load of a made-up tick is spread.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shape {
-    /// The rank that decides has it all.
+    /// The rank that decides has all load.
     Peak,
-    /// All ranks have the same.
+    /// All ranks have the same load.
     Even,
     /// There is none.
     Idle,

@@ -344,7 +344,7 @@ impl<'a> Cluster<'a> {
         if unit.is_held() { 0.0 } else { self.ranks[unit.rank].share }
     }
 
-    /// How long a unit is held while it moves.
+    /// How long a unit serves no operation while it moves.
     pub fn migration_seconds(&self) -> f64 {
         self.costs.migration_seconds
     }
@@ -354,7 +354,7 @@ impl<'a> Cluster<'a> {
         self.ranks[rank].debt_seconds += self.costs.coordination_seconds;
     }
 
-    /// All operations that wait, also those of units that are held.
+    /// All operations that wait, including the operations on units that move.
     pub fn queued(&self) -> f64 {
         self.units.iter().map(SimulatedUnit::queue).sum()
     }

@@ -38,7 +38,7 @@ pub struct Arrivals {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
-    /// All units have the same.
+    /// All units get the same rate.
     #[default]
     Uniform,
     /// The `k`th most popular unit gets a share of the operations that is proportional to `k` to

@@ -116,8 +116,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// The same on a Ceph cluster of its own, because its OSDs have disks of their own and are started
-/// again with other settings.
+/// Runs the same measurement on a separate Ceph cluster. The measurement needs OSDs with disks of
+/// their own, and restarts the OSDs with other settings.
 pub(crate) async fn run_on_ceph(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let script = setup.ceph_cluster.as_deref().ok_or_else(|| {
         Error::invalid("slo-keep on Ceph brings a cluster of its own")

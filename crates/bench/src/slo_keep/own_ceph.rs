@@ -62,7 +62,7 @@ impl OpQueue {
 pub(super) struct OwnCeph {
     script: PathBuf,
     folder: PathBuf,
-    /// `ceph-cluster up --hold`, which takes the cluster down when it is told to end.
+    /// `ceph-cluster up --hold`, which takes the cluster down when the benchmark ends it.
     process: Child,
     queue: Cell<OpQueue>,
 }

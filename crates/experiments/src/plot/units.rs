@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 const KIB: f64 = 1024.0;
-/// Past so many, a number is told in thousands.
+/// Numbers above this are written in thousands.
 const MANY: f64 = 10_000.0;
 /// A number below this is written with up to two decimal places.
 const FEW: f64 = 10.0;
