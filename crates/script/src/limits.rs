@@ -31,7 +31,7 @@ pub(crate) const EXPECTED_GLOBALS: usize = 16;
 /// separator) is at most this. Even a quadratic search then takes less than a millisecond.
 pub(crate) const MAX_UNEXAMINED_WORK: usize = 1 << 20;
 /// How many characters one item of a pattern may test in total over the subject. The matcher cannot
-/// be interrupted while it repeats an item; so many tests take tens of milliseconds.
+/// be interrupted while it repeats an item. This many tests take tens of milliseconds.
 pub(crate) const MAX_PATTERN_WORK: usize = 1 << 26;
 /// The longest pattern in bytes. The matcher cannot be interrupted within literal characters.
 pub(crate) const MAX_PATTERN_BYTES: usize = 64 * 1024;

@@ -146,7 +146,7 @@ fn a_panic_goes_through_to_the_host() {
 }
 
 #[test]
-fn quick_answers_count_against_the_memory_of_the_run() {
+fn results_of_quick_functions_count_against_the_memory_of_the_run() {
     let hoard = "local all = {} while true do all[#all + 1] = answer('large') end";
     let caught = "while true do pcall(function() local all = {} while true do \
                   all[#all + 1] = answer('large') end end) end";

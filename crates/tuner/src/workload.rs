@@ -84,7 +84,7 @@ pub(crate) enum Column {
     Used,
     /// Any number below this one.
     Below(u64),
-    /// So many bytes, always the same.
+    /// A string of this many bytes, always the same string.
     Bytes(usize),
     /// A string of this many bytes, one of this many different strings.
     Text { bytes: usize, count: u64 },

@@ -18,7 +18,7 @@ pub(super) struct Asked<'a> {
 pub(super) struct Asking<'a> {
     pub name: &'a str,
     pub base: Base,
-    /// Whether it says which row, going by its name.
+    /// Whether a table that can have many rows has a key column of this name.
     pub is_key: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a column of requests becomes, going by the values it had.
+//! Chooses how the workload draws the values of a column, from the values that requests had.
 
 use std::collections::BTreeMap;
 

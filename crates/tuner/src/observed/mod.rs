@@ -13,7 +13,8 @@
 //! | other numbers | `below` the greatest number |
 //! | strings | strings of the same length, with as many different values |
 //!
-//! Columns of the same name in several methods are taken to mean the same, unless they are keys.
+//! Columns of the same name in several methods are assumed to have the same values, unless they are
+//! keys.
 //! For example, the method that seals an epoch and the requests under that epoch must use the same
 //! epoch. Otherwise the class would refuse all requests.
 //!
