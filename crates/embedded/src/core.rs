@@ -66,8 +66,8 @@ impl Core {
         self.tables.is_full() || is_due && !self.tables.waits_for_room()
     }
 
-    /// Seals the memtable. Also queues a checkpoint, which upkeep completes once all entries of the
-    /// sealed memtables are in files. Returns the number of the seal.
+    /// Seals the memtable. Also queues a checkpoint, which the upkeep thread completes once all
+    /// entries of the sealed memtables are in files. Returns the number of the seal.
     ///
     /// # Errors
     /// `Corrupt` if the table entry that says how far a shard has applied the journal is damaged.
@@ -94,9 +94,9 @@ impl Core {
         (hash_of(object) % self.queues.len() as u64) as u16
     }
 
-    /// Lists the table entries that owned the payloads of a journal segment when they were written.
-    /// Reads the segment's groups up to number `last`, which must be synced. Leaves out the
-    /// payloads in `released`.
+    /// Lists the table entries that referred to the payloads (large values) of a journal segment
+    /// when the payloads were written. Reads the segment's groups up to number `last`, which must
+    /// be synced. Leaves out the payloads in `released`.
     ///
     /// # Errors
     /// `Corrupt` if the segment's file is missing, or any error of the disk.

@@ -147,9 +147,9 @@ impl EmbeddedEngine {
         Some(self.0.core().ok()?.upkeep.last_failure()?.to_string())
     }
 
-    /// Why the engine no longer writes, or `None` if it does. The reason is a failed write or sync.
-    /// Reads still work. To write again, open the directory again: all synced data is still there,
-    /// and unsynced data as far as it can be read back.
+    /// Why the engine no longer writes, or `None` if it still writes. The reason is a failed write
+    /// or sync. Reads still work. To write again, open the directory again: all synced data is
+    /// still there, and unsynced data as far as it can be read back.
     pub fn failure(&self) -> Option<String> {
         self.0.core().ok()?.health.failure().map(str::to_owned)
     }

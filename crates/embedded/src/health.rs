@@ -3,7 +3,7 @@
 //! After a failed write or sync the state of the disk is unknown. The kernel may have dropped the
 //! unwritten pages, and later syncs may succeed without them. So the first failure is final until
 //! the directory is opened again. Even then, the kernel may serve pages from memory that never
-//! reached the disk. So opening rewrites the last group before it trusts it
+//! reached the disk. So opening rewrites the last journal group before it uses the group's records
 //! ([`crate::journal::recovery`]).
 
 use std::sync::OnceLock;

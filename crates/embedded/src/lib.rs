@@ -8,8 +8,8 @@
 //!
 //! Objects are spread over *shards*. A shard runs the transactions of its objects in order. It
 //! reads the tables, and on top of them the changes that the tables do not have yet. If the shard
-//! is idle, a brief transaction runs on the caller's thread. Any other transaction runs on the
-//! shard's own thread.
+//! is idle, a transaction that should take a fraction of a millisecond runs on the caller's thread.
+//! Any other transaction runs on the shard's own thread.
 //!
 //! The changes of a transaction are one record of the *journal*. The *committer*, a thread, makes
 //! the records of all shards durable with one sync. The *applier*, another thread, then writes the

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! "NACRESTO", format u32, shards u32, segment u32, offset u32, group u64, salt u64,
-//! then per shard the sequence that was in the tables u64, crc32c u32 of it all
+//! then per shard the last sequence number that was in the tables u64, crc32c u32 of it all
 //! ```
 //!
 //! The file is vital and small, so it is kept twice, as `MANIFEST` and `MANIFEST.copy`. Every
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_of_format_1_reads_and_writes() {
+    fn the_sample_of_format_1_can_be_read_and_written() {
         let expected = "4e4143524553544f010000000200000003000000001000001100000000000000\
                         887766554433221105000000000000000600000000000000";
         let sample = sample(17);

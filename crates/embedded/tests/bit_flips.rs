@@ -20,7 +20,8 @@ use tempfile::TempDir;
 const FLIPS_A_FILE: usize = 3;
 /// Writes that fill some segments.
 const WRITES: usize = 40;
-/// How many copies of an open store to make until one has a mark. A copy takes some milliseconds.
+/// How many copies of an open store to make until one has a mark, which says that the last journal
+/// group was synced. A copy takes some milliseconds.
 const MAX_COPIES: usize = 1000;
 
 /// The effect of a flipped bit.
@@ -121,7 +122,7 @@ async fn flip_everywhere(folder: &Path, contents: &Contents, seed: u64) -> [usiz
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flipped_bit_in_any_file_of_a_closed_store_is_never_a_wrong_answer() {
+async fn a_flipped_bit_in_any_file_of_a_closed_store_never_gives_wrong_data() {
     for seed in seeds(1) {
         let folder = TempDir::new().unwrap();
         let engine = make_store(folder.path()).await;
@@ -151,7 +152,7 @@ fn marks_its_last_group(folder: &Path) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flipped_bit_in_any_file_of_a_killed_store_is_never_a_wrong_answer() {
+async fn a_flipped_bit_in_any_file_of_a_killed_store_never_gives_wrong_data() {
     for seed in seeds(1) {
         let folder = TempDir::new().unwrap();
         let engine = make_store(folder.path()).await;

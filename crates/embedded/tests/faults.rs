@@ -48,7 +48,7 @@ fn fail_syncs_from_some_on(disk: &SimDisk, random: &mut Random) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_sync_leaves_nothing_if_the_machine_then_goes_down() {
+async fn a_failed_sync_and_a_crash_lose_no_acknowledged_transaction() {
     for seed in 0..6 {
         let mut random = Random::seeded(seed);
         let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
@@ -178,7 +178,7 @@ async fn a_journal_that_cannot_grow_refuses_writes_until_it_can() {
 }
 
 #[tokio::test]
-async fn a_disk_down_to_its_reserve_takes_removals_but_no_growth() {
+async fn a_nearly_full_disk_allows_removals_and_refuses_growth() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let engine = open_on(&disk, folder.path()).unwrap();
     let id = object("a");

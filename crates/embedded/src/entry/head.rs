@@ -1,9 +1,9 @@
 //! The head of an object or a snapshot: the table entry with its version, its sizes and the numbers
 //! of the nodes that hold its stream, map and attributes. Every request reads it first. Format 1.
 //!
-//! `1`, then version, time of change, size, the nodes of stream, map and attributes (0 means
-//! empty), start of the tail of small appends, count of map values kept as payloads, number of
-//! these appends, count of attributes. Or `2` and the same fields, then all bytes of the stream.
+//! `1`, then version, time of the last change, size, the nodes of stream, map and attributes (0
+//! means empty), start of the tail of small appends, count of map values kept as payloads, number
+//! of these appends, count of attributes. Or `2` and the same fields, then all bytes of the stream.
 //! With `2`, a small object that is read or written whole takes one look-up.
 
 use bytes::Bytes;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_samples_of_format_1_read_and_write() {
+    fn the_samples_of_format_1_can_be_read_and_written() {
         let divided = Content {
             size: 7,
             whole: None,

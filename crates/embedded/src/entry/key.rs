@@ -127,9 +127,9 @@ pub(crate) fn is_head(key: &[u8]) -> bool {
     key.first() == Some(&HEAD)
 }
 
-/// Whether no shard but this one changes the entry under this key. Only heads and entries of nodes
-/// can be such: a shard looks up the heads of its own objects only, but a clone also reads entries
-/// of nodes that belong to the source's shard.
+/// Whether no shard but this one changes the entry under this key. True for every head, because a
+/// shard looks up the heads of its own objects only. True for an entry of a node if the node
+/// belongs to this shard; a clone also reads nodes of another shard.
 pub(crate) fn is_of_shard(shard: u16, key: &[u8]) -> bool {
     match key.first() {
         Some(&HEAD) => true,

@@ -93,7 +93,8 @@ impl Source {
 /// Where the owner of a payload is recorded. An *owner* is a table entry that refers to the
 /// payload. Compaction moves payloads, so it must find all owners of each.
 ///
-/// **Invariant:** for every piece of a stored value, exactly one of the two records the owner.
+/// **Invariant:** for every piece of a stored value, the owner is recorded in exactly one of these
+/// two ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum NamedIn {
     /// In the journal record that contains the payload. Most owners are recorded there, because it

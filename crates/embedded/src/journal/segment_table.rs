@@ -3,10 +3,9 @@
 //!
 //! A reader may use an older snapshot of the tables, in which entries still refer to a segment. So
 //! a reader takes a [`Pin`] before its snapshot. A segment that no entry refers to is first
-//! *retired*. Its file may be deleted once all pins from before that are dropped. One check
-//! remains: a clone that read an older snapshot may have copied a reference to the segment
-//! meanwhile. The segment's [`Account`] counts such references. If there is a new one, the segment
-//! is used again.
+//! *retired*. Its file may be deleted once all pins from before its retirement are dropped. But a
+//! clone that read an older snapshot may have copied a reference to the segment meanwhile. The
+//! segment's [`Account`] counts such references. If there is a new one, the segment is used again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -374,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retired_segment_is_dead_once_its_pins_are_dropped() {
+    fn a_retired_segment_can_be_freed_once_its_pins_are_dropped() {
         let table = table_of(2);
         let before = table.pin();
         table.retire_dead(2);
@@ -441,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_could_not_be_emptied_dies_once_nothing_refers_to_it() {
+    fn a_segment_that_could_not_be_emptied_is_freed_once_nothing_refers_to_it() {
         let table = table_of(2);
         table.count(&HashMap::from([(0, 10), (1, 10)]), [0, 1].into_iter());
         let before: HashMap<_, _> = table.all().into_iter().collect();

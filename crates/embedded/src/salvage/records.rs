@@ -1,9 +1,8 @@
 //! Saves changes that the journal of a damaged store has and its tables lack.
 //!
 //! Records newer than the tables are applied in order. If table files were lost, older records
-//! replace the lost entries. Such an entry may be outdated or removed, because the record of the
-//! later change may be lost too. So an older record never replaces an entry that the tables still
-//! have.
+//! replace the lost entries. An older record may be outdated, because the record of a later change
+//! may be lost too. So it never replaces an entry that the tables still have.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 //! Checksums find damaged entries. Missing entries are found through other entries that mention
 //! them: a head has the number of slots and attributes, a value names its payloads, and a record or
 //! a reference names the owner of a payload. Each entry is also looked up by its key, as a read
-//! does it. A look-up uses filters and the walk does not, so the look-up finds a damaged filter
-//! that hides entries.
+//! does it. A look-up uses filters and the reading in key order does not, so the look-up finds a
+//! damaged filter that hides entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -234,7 +234,7 @@ impl Walk<'_> {
 
     /// Counts, for each shard, the bytes of a segment that its entries refer to. Returns `None` if
     /// something cannot be read. Damage in the segment's records is reported here; damage in an
-    /// entry is reported when the walk reaches the entry.
+    /// entry is reported when the scrub reaches the entry.
     fn count_live(&mut self, segment: u32) -> Option<HashMap<u16, i64>> {
         // Releases in memory must not hide damage, so they are not used.
         let inventory =

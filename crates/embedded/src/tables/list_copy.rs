@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sample_of_format_1_reads_and_writes() {
+    fn the_sample_of_format_1_can_be_read_and_written() {
         let copy = ListCopy { current: vec![7; CURRENT_BYTES], list: b"list".to_vec() };
         let hex: String = copy.encode().iter().map(|byte| format!("{byte:02x}")).collect();
         let expected = format!("4e414352454c535401000000{}6c697374", "07".repeat(CURRENT_BYTES));

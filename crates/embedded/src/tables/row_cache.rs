@@ -6,9 +6,9 @@
 //!
 //! A write does not update or drop the cached row of its key, because finding the row would cost a
 //! look-up. Instead, the write stores its sequence number in a slot, which the key's hash selects;
-//! many keys share a slot. A reader uses a row only if nothing in the slot has changed since: the
-//! slot's number must not be greater than the row's or that of the reader's snapshot. So keys that
-//! change often miss the cache.
+//! many keys share a slot. A reader uses a row only if the slot's number is at most the row's
+//! number and at most the number of the reader's snapshot. So keys that change often miss the
+//! cache.
 //!
 //! **Invariants:**
 //! - A change is noted in its slot before any snapshot can see the change.

@@ -150,7 +150,8 @@ impl Batch {
     }
 
     /// Adds this batch's entries to `all`. Returns what to count after the write: for each segment,
-    /// by how many bytes more or fewer entries refer to it; and the segments with new references.
+    /// the change in the number of its bytes that entries refer to; and the segments with new
+    /// references.
     fn put_into(
         self,
         all: &mut TableBatch<'_>,

@@ -1,9 +1,10 @@
 //! The shards of an engine, each behind its lock, and the choice of the thread that runs a request.
 //!
 //! A shard's thread holds the lock while it works through its queue. If the shard is idle and a
-//! request is brief, the caller's thread takes the lock and runs the request itself: waking a
-//! sleeping thread takes several times as long as most requests do. All other requests are queued,
-//! above all scripts, because nobody knows how long they take.
+//! request is *brief* (it should take a fraction of a millisecond), the caller's thread takes the
+//! lock and runs the request itself: waking a sleeping thread takes several times as long as most
+//! requests do. All other requests are queued, above all scripts, because nobody knows how long
+//! they take.
 //!
 //! **Invariants:**
 //! - A caller's thread runs a request only with the shard's lock and an empty queue. So requests

@@ -11,8 +11,8 @@ use crate::entry::layers::Direction;
 use crate::entry::value::{Piece, Value};
 
 /// The entries of a removed stream, map or set of attributes are deleted at once if there are at
-/// most this many. The upkeep thread deletes more of them later, so that removing an object takes
-/// the same time however large it is.
+/// most this many. If there are more, the upkeep thread deletes them later, so that removing an
+/// object takes the same time however large it is.
 const MAX_ENTRIES_DROPPED_AT_ONCE: usize = 16;
 
 /// The result of dropping a node.
