@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_gets_every_item_in_order_or_the_whole() {
+    fn a_follower_gets_every_item_in_order_or_the_whole_state() {
         let told: Vec<_> = (0..300).flat_map(follow_randomly).collect();
         let wholes = told.iter().filter(|told| matches!(told, Told::WholeUpTo(_))).count();
         assert!(wholes > 300 && told.len() > 3 * wholes, "{wholes} wholes of {}", told.len());
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_that_starts_with_the_whole_goes_on_from_there() {
+    fn a_follower_that_has_read_the_whole_state_continues_from_there() {
         let mut source = Numbers { last: 4, keeps: 2 };
         let mut follower = CatchUp::from_whole();
         let tell = |source: &Numbers, follower: &mut CatchUp<Told>| -> Vec<_> {

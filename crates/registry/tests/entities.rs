@@ -22,7 +22,7 @@ async fn the_first_administrator_is_added_only_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_an_epoch_of_the_entities_ends() {
+async fn a_wait_for_an_epoch_that_never_comes_ends_with_an_error() {
     let maps = maps(&store());
     let live = LiveEntities::follow(&maps, NodeName::new("a").unwrap(), CallRules::default());
     assert_eq!(live.reached(0).await.unwrap(), 0);

@@ -120,7 +120,7 @@ async fn a_commit_without_an_answer_is_reported_as_possibly_done() {
 }
 
 #[tokio::test]
-async fn a_commit_past_a_bound_is_refused_with_the_bound() {
+async fn a_commit_beyond_a_limit_is_refused_with_a_hint() {
     let maps = maps(&store());
     let map = name("m");
     let cases = [
@@ -193,7 +193,7 @@ async fn a_watcher_too_far_behind_gets_the_whole_map() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_reports_of_the_store_committers_notify_and_watchers_poll() {
+async fn committers_notify_and_watchers_poll_if_the_store_reports_no_changes() {
     let store = store().with_capabilities(Capabilities::all().without(Capability::WatchChanges));
     let map = name("m");
     let committer = maps(&store);

@@ -107,7 +107,7 @@ async fn diff_shows_how_two_versions_differ() {
 }
 
 #[tokio::test]
-async fn activation_is_one_commit_and_one_event_and_rollback_another() {
+async fn activation_and_rollback_are_one_commit_and_one_event_each() {
     let maps = maps(&store());
     let programs = programs(&maps);
     let (one, two) = (program("route/one"), program("balancer/two"));

@@ -317,7 +317,7 @@ async fn a_node_waits_for_a_source_that_cannot_be_read() {
 
 /// The activator dies between its commit and binding the program to its map: nodes do it.
 #[tokio::test(start_paused = true)]
-async fn nodes_bind_a_map_program_that_its_activator_did_not() {
+async fn nodes_bind_a_map_program_that_its_activator_did_not_bind() {
     let store = store();
     let (dying, stage) = faulty_maps(&store, no_faults());
     let id = program("map/m");

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn denials_about_many_objects_are_of_one_kind() {
+    fn denials_for_objects_of_one_pool_are_counted_together() {
         let objects = ["data/a", "data/b"].map(|text| text.parse::<ObjectId>().unwrap());
         let kinds = objects.each_ref().map(|object| {
             let need = Need::Object { right: Right::Write, object };

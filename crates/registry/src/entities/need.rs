@@ -158,9 +158,9 @@ pub fn needs_of<Refusal>(
 /// system pool. An entity may notify if it may change the object: where the store does not notify
 /// watchers of a change, the committer must.
 ///
-/// A watcher trusts no content of such a notification, and reads the object. Only for maps that
-/// every client may read do notifications carry changes; the node's
-/// [`ChangeFeed`](crate::ChangeFeed) sends these.
+/// A watcher trusts no content of such a notification, and reads the object. A notification carries
+/// changes only for maps that every client may read; the node's [`ChangeFeed`](crate::ChangeFeed)
+/// sends it.
 fn announce_need<Refusal>(
     object: SystemObject<'_>,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,

@@ -25,7 +25,7 @@ pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
     /// The kind of the programs that programs of this kind name and use, if they do.
     const USED_KIND: Option<ProgramKind> = None;
 
-    /// Compiles a source and calls every function once that a node would call. `name` is
+    /// Compiles a source, and calls once each function that a node would call. `name` is
     /// `KIND/NAME`; errors name the program by it.
     ///
     /// # Errors

@@ -377,8 +377,8 @@ mod tests {
         }
     }
 
-    /// The nodes that carry out triggers may commit to any map. So the map itself must refuse a
-    /// triggered commit, even if an older build of nacre recorded the trigger.
+    /// Nodes carry out triggers, and a node may commit to any map. So these maps themselves must
+    /// refuse a triggered commit, even if an older build of nacre recorded the trigger.
     #[test]
     fn a_program_cannot_trigger_commits_to_nacres_own_maps_or_views_of_logs() {
         let origin = Some(OriginMessage { chain: vec!["a".into()], sequence: 1 });

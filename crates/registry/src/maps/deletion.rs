@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_map_is_empty_and_its_name_goes_on_with_later_epochs() {
+    fn a_map_made_again_is_empty_and_continues_the_epochs_of_the_deleted_one() {
         let mut object = MemoryObject::default();
         commit(&mut object, vec![Change::set("k", "v")]).unwrap();
         let kept = Watermark { sequence: 7, epoch: 1 };

@@ -142,7 +142,7 @@ fn reports_of_an_earlier_incarnation_are_corrected() {
 }
 
 #[test]
-fn a_report_still_on_its_way_is_refused_even_if_the_map_looks_right() {
+fn a_node_writes_a_new_report_so_that_a_late_one_is_refused() {
     let now = Duration::ZERO;
     let mut core = core();
     core.news(News { epoch: 9, whole: true, records: BTreeMap::new() });

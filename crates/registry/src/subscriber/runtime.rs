@@ -52,10 +52,10 @@ impl Drop for Subscriber {
 }
 
 impl Subscriber {
-    /// Starts to follow the programs for one incarnation of a node, and makes them live with
-    /// `hooks`. The node need not be registered yet. `own_sources` are sources that are built into
-    /// this process; they are used without reading the store, which may lack them. Needs a tokio
-    /// runtime.
+    /// Starts to follow the programs for one incarnation of a node (one run of its process), and
+    /// makes them live with `hooks`. The node need not be registered yet. `own_sources` are sources
+    /// that are built into this process; they are used without reading the store, which may lack
+    /// them. Needs a tokio runtime.
     pub fn start(
         node: NodeName,
         incarnation: u64,
