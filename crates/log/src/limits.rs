@@ -4,22 +4,24 @@ use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REQUEST_BYTES};
 
 /// The longest name of a log, which is part of the names of its map and its objects.
 pub const MAX_LOG_NAME_BYTES: usize = 64;
-/// How many objects a stripe may have. A view stores a number (4 bytes) for each column of a range,
-/// and recovery seals each object of a stripe.
+/// How many objects a stripe may have, one for each column. A view stores 4 bytes for each column
+/// of a range, and recovery seals each object of a stripe.
 pub const MAX_WIDTH: u32 = 64;
 /// How many entries an object may have. The bound keeps an object small enough to be removed or
 /// compacted in one step.
 pub const MAX_SLOTS: u32 = 1 << 20;
-/// The most ranges of one view. Every client that follows a log's views reads all ranges with each
-/// new view, and a range takes some 100 bytes.
+/// The most ranges of one view. A range is a run of positions with the same columns. Every client
+/// that follows a log's views reads all ranges with each new view, and a range takes some 100
+/// bytes.
 pub const MAX_RANGES: usize = 256;
 /// The most columns of all ranges of one view: 64 ranges of the widest stripes.
 pub const MAX_COLUMNS: usize = 64 * MAX_WIDTH as usize;
 /// How many ranges of a view are reserved for layouts that avoid lost targets. Two kinds of layout
 /// must leave them free: a layout that a user requests, and one that uses a returned target again.
 pub const RANGES_TO_GO_ROUND: usize = 16;
-/// How many names to try for a column until placement puts one on the wanted target. Placement is a
-/// hash. Even a target with a thousandth of the cluster's weight is found almost certainly.
+/// How many object names to try for a column until one lies on the wanted target. The store places
+/// an object by a hash of its name. With so many tries, even a target with a thousandth of the
+/// cluster's weight is found almost certainly.
 pub const MAX_SALT_TRIES: u32 = 16 * 1024;
 /// The longest record. A record and what is stored with it must fit into one value of a map.
 pub const MAX_RECORD_BYTES: usize = MAX_MAP_VALUE_BYTES - 64;

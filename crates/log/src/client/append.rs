@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::core::AppendCore;
 use crate::record::RecordId;
 
-/// The permits of one append in flight: one for the append, and one for each byte of its record.
-/// The handle has a fixed number of each.
+/// The permits of one append in flight: one for the append, and one for each byte of its record. A
+/// log handle has a fixed number of both kinds, which bounds its appends in flight.
 pub(super) type Permits = [OwnedSemaphorePermit; 2];
 
 /// One append in flight.

@@ -278,8 +278,8 @@ impl Appender {
         self.conclude(batch, outcome, object);
     }
 
-    /// Writes records to an object. If that takes long, the client suspects the target, and other
-    /// records avoid the target.
+    /// Writes records to an object. If the call takes long, other records avoid the object's target
+    /// until the call ends.
     async fn call(
         self: &Arc<Self>,
         to: Addressed<'_>,

@@ -71,9 +71,9 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads the window's holes again, which are its unwritten positions. Sleeps a little first.
-    /// But if the first hole is older than [`Patience::hole`](crate::Patience), fills all of them
-    /// first.
+    /// Reads the window's holes (its unwritten positions) again, after a short wait. If the first
+    /// hole is older than [`Patience::hole`](crate::Patience), fills all holes instead of waiting,
+    /// and then reads them.
     async fn wait_for_hole(&mut self) -> Result<()> {
         let since = *self.hole_since.get_or_insert_with(Instant::now);
         let holes: Vec<_> = self.holes().map(|slot| slot.position).collect();

@@ -1,10 +1,10 @@
 //! Fills and trims positions.
 //!
-//! A new layout applies from the tail on, so a position that the sequencer has not issued yet can
-//! move to another object. A client therefore fills or trims a position only under a view whose
-//! sequencer has issued the position. For the tail itself, the client first takes the position from
-//! the sequencer. If another sequencer takes over meanwhile, the object refuses the operation, and
-//! the client reads the view again.
+//! A *layout* says which object has each position. A new layout applies from the tail on, so a
+//! position that the sequencer has not issued yet can move to another object. A client therefore
+//! fills or trims a position only under a view whose sequencer has issued the position. For the
+//! tail itself, the client first takes the position from the sequencer. If another sequencer takes
+//! over meanwhile, the object refuses the operation, and the client reads the view again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -41,8 +41,8 @@ pub(crate) struct KnownView {
 }
 
 impl KnownView {
-    /// A view read from the store after the request began. It is final for every position that was
-    /// issued before the request began.
+    /// A view read from the store after the request began. It has the final object of every
+    /// position that was issued before the request began.
     pub fn stored(view: Arc<View>) -> Self {
         Self { view, final_below: u64::MAX }
     }

@@ -204,7 +204,7 @@ impl SequencerCore {
     }
 
     /// Whether a holder's poll must be answered at once. It must if the holder's grant is revoked
-    /// or has ended, or if the sequencer asks for its tail.
+    /// or has ended, or if the sequencer asks for the holder's tail.
     pub fn has_news(&self, client: u64, number: u64, answered: u64) -> bool {
         self.lending.has_news(client, number, answered)
     }

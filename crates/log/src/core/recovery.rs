@@ -87,8 +87,9 @@ impl Recovery for RecoveryCore {
 
     fn start(&mut self) -> Vec<RecoveryStep> {
         let lowest_tail = self.view.lowest_tail();
-        // All positions of the log are forgotten. No seal is needed: their objects accept no
-        // record under any epoch, and buried objects refuse every seal.
+        // The view has forgotten all positions of the log, because they were trimmed. Their objects
+        // accept no record under any epoch, so no seal is needed. A buried object would even refuse
+        // the seal.
         if self.view.last_range().stripe_end(self.stripe) <= lowest_tail {
             return vec![Step::Serve(lowest_tail)];
         }
@@ -225,8 +226,8 @@ mod tests {
         assert_eq!(answer_all(&mut core, &claim, 1, None), [Step::Serve(8)]);
     }
 
-    /// A client with the right to read may also fill, and an object fills any position that a
-    /// request names. Such a position must not decide the tail.
+    /// A client with only the right to read may fill, and an object fills any position that the
+    /// client names, even one outside of the object's stripe. Such a fill must not decide the tail.
     #[test]
     fn positions_outside_a_stripe_do_not_move_the_tail() {
         let stored = view_of(2, 4).extended(2).unwrap();

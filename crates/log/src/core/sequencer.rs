@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequencer_runs_short_at_half_a_stripe() {
+    fn a_sequencer_runs_short_when_less_than_half_a_stripe_is_left() {
         let mut core = core();
         assert!(!core.is_running_short());
         core.next(2, 2).unwrap();

@@ -228,10 +228,10 @@ impl SequencerHost {
                 self.hand_over(log, to, routing).await.map(encode_epoch)
             }
             Question::Reconfigure(change) => {
-                // While a client holds the capability, only that client knows the exact tail,
-                // because it issues the positions. A new layout begins at the tail, so take the
-                // capability back first. Only positions below the tail can be forgotten, so first
-                // ask the holder for the tail.
+                // While a client holds the capability, only that client knows the exact tail. A new
+                // layout begins at the tail, so take the capability back first. The view may forget
+                // only positions below the tail. Before it forgets some, ask the holder for the
+                // tail; the holder keeps the capability.
                 let _recalled = match change {
                     Reconfiguration::Relayout { .. } => Some(self.recall(log).await?),
                     Reconfiguration::Forget(_) => {

@@ -9,7 +9,7 @@
 //! | `acquire` | client u64, number of the attempt u64, count u32, the grant that is returned u64 (0: none), its tail u64 and operations u64 | kind u8, first position u64, count u32, epoch u64 and: 0, ask for nothing but `next` for u32 (ms); 1, lease u32 (us), end u64, operations u64 (0: any number) |
 //! | `hold` | client u64, grant u64, tail u64, operations u64, number of the last received request for the tail u64, whether the holder knows that a client follows the log u8, wait u32 (ms): answer when there is news, or after that | 1 if the grant has ended; 0, lease u32 (us), end u64, epoch u64, number of the last request for the tail u64, whether a client follows the log u8 |
 //! | `return` | client u64, grant u64, tail u64, operations u64 | epoch u64 |
-//! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
+//! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 under which it was found |
 //! | `recover` | – | as for every host |
 //! | `hand-over` | node (string): the new sequencer's; and 1 (u8) if this node is to forward requests to it afterwards | epoch u64 |
 //! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (string); 2, position u64; 3, capability program (string; empty: the default policy) | epoch u64 |

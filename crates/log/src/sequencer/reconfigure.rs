@@ -50,7 +50,7 @@ const BACK_PATIENCE: Duration = Duration::from_millis(200);
 const MAX_PROPOSALS: usize = 3;
 
 /// Adds a stripe before the last one is full. If some targets are unused because they were silent,
-/// first checks whether they answer again. The check costs none of the view's limited ranges.
+/// first checks whether they answer again.
 ///
 /// # Errors
 /// `Unavailable` if the new objects or the new view cannot be written; `Exhausted` at a bound of

@@ -32,7 +32,7 @@
 //! | `trim_to` | epoch u64, position u64 | u8: whether entries are left to be reclaimed |
 //! | `read_batch` | epoch u64, byte limit u32, count u32, positions u64 | an [`EntryState`] each, as far as the limit goes, at least one |
 //! | `write_batch` | epoch u64, count u32, then position u64, length u32, data each | a status i32 each; nothing if all are 0 |
-//! | `fill_batch` | epoch u64, count u32, positions u64 | the same |
+//! | `fill_batch` | epoch u64, count u32, positions u64 | as for `write_batch` |
 //!
 //! # Invariants
 //!

@@ -78,7 +78,7 @@ fn a_proposal_is_accepted_only_as_the_stored_epoch_plus_one() {
 }
 
 #[test]
-fn every_step_is_one_epoch_and_moves_no_position_below_the_tail() {
+fn every_change_of_a_view_is_one_epoch_and_moves_no_position_below_the_tail() {
     let first = view_of(2, 4);
     let second = first.extended(1).unwrap();
     let third = cut_at(&second, 11);

@@ -127,7 +127,7 @@ async fn a_layout_that_cannot_be_stored_delays_no_append() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_is_refused_while_a_log_cannot_be_extended_and_gets_no_positions_later() {
+async fn a_request_refused_while_a_log_cannot_be_extended_gets_no_positions_later() {
     let cluster = Cluster::new(1, 1).await;
     let log = cluster.create("l", of_slots(4)).await;
     log.append("zero").await.unwrap();

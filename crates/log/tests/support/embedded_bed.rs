@@ -35,8 +35,8 @@ impl Bed {
     }
 }
 
-/// The seeds of a test that tries `count` seeds in memory. Disks are slower, so this bed uses an
-/// eighth of the seeds.
+/// The seeds of a test that tries `count` seeds in memory. With disks, which are slower, the test
+/// tries an eighth of them.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     nacre_conformance::seeds(count.div_ceil(8))
 }

@@ -29,7 +29,7 @@ async fn alone_with(cluster: &Cluster, log: &Log) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_append_of_a_lone_client_asks_no_sequencer() {
+async fn a_lone_client_appends_without_asking_the_sequencer() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(1000)).await;
     alone_with(&cluster, &log).await;

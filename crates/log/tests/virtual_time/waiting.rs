@@ -18,7 +18,7 @@ use crate::support::reader::env_of_reader;
 use crate::support::{Cluster, of_slots};
 
 #[tokio::test(start_paused = true)]
-async fn a_hole_delays_its_reader_briefly_and_others_not_at_all() {
+async fn a_hole_delays_only_followers_and_only_briefly() {
     let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", of_slots(100)).await;
     log.append("first").await.unwrap();
