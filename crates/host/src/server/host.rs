@@ -151,8 +151,8 @@ impl<K: Hosting> Host<K> {
         self.do_job(name, Job::Recover { replaces }).await
     }
 
-    /// Starts a task that fences off clients that use state lent to them under the present epoch:
-    /// this node takes the state machine over from itself, at a new epoch. Returns `false` if such
+    /// Starts a task that fences off the clients to which this state machine has lent state. For
+    /// that, this node takes the machine over from itself, at a new epoch. Returns `false` if such
     /// a task already runs, or if this node does not serve the machine. When the task ends, it
     /// wakes all tasks that wait for the machine.
     pub fn fence(&self, name: &NameOf<K>, slot: &Arc<Slot<K>>) -> bool {
