@@ -12,9 +12,8 @@ pub const RENEW_EVERY: Duration = Duration::from_millis(100);
 /// How long a policy may let a holder keep a grant while other clients wait. It is half of the time
 /// that a client waits for an operation.
 pub const MAX_KEEP: Duration = Duration::from_secs(5);
-/// If the authority did an operation for a client instead of granting a capability, the client asks
-/// for a capability again after this time, unless the policy says otherwise. A client counts as
-/// alone if no other client has asked for this long.
+/// How long a client that was refused a capability waits before it asks again, unless the policy
+/// names another time. A client counts as alone if no other client has asked for this long.
 pub const ALONE: Duration = Duration::from_secs(1);
 /// How many clients may wait for one resource. Each costs some hundred bytes. The authority tells
 /// further clients to ask again later.

@@ -20,8 +20,8 @@ pub struct Granted {
     pub(super) is_revoked: bool,
     /// How many operations the holder has reported.
     pub(super) operations: u64,
-    /// The authority asks the holder for reports and numbers them. `asked` is the number of the
-    /// last one that it asked for, `answered` of the last one that arrived.
+    /// The authority numbers its requests for reports. `asked` is the number of its last request,
+    /// `answered` that of the last request that the holder has answered.
     pub(super) asked: u64,
     pub(super) answered: u64,
     /// When the authority asked for the first report that is still missing.
@@ -94,8 +94,8 @@ impl Granted {
         self.revoke_at.into_iter().chain(unanswered).min()
     }
 
-    /// Takes a poll of the holder. It says how many operations the holder has done, and which
-    /// report it answers (0 if none).
+    /// Takes a poll of the holder. `answered` is the number of the last request for a report that
+    /// the poll answers, or 0.
     pub(super) fn hear(&mut self, now: Time, operations: u64, answered: u64) {
         self.operations = self.operations.max(operations);
         self.answered = self.answered.max(answered.min(self.asked));

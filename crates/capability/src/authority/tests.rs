@@ -270,7 +270,7 @@ fn the_policy_chooses_the_client_to_serve_next() {
 }
 
 #[test]
-fn a_poll_sent_before_the_question_does_not_answer_it() {
+fn a_poll_sent_before_a_request_for_a_report_does_not_answer_it() {
     let mut authority = check(&BestEffort, vec![(ms(0), asked(1, E, 1), vec![exclusive(101, 1)])]);
     let question = authority.question(ms(5))[0];
     authority.handle(ms(6), heard(1, 1, 0), &BestEffort);
