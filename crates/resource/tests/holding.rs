@@ -189,7 +189,7 @@ async fn a_lost_answer_of_the_store_issues_no_position_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_abandoned_while_it_is_stored_does_not_happen_unnoticed() {
+async fn a_call_whose_caller_stopped_waiting_for_the_store_has_no_effect() {
     let (cluster, holder) = sequencer(1).await;
     work_alone(&cluster, &holder).await;
     // A new grant, by which nothing was changed yet.

@@ -63,7 +63,7 @@ async fn a_successor_that_is_killed_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_cannot_call_as_another() {
+async fn a_client_cannot_call_in_the_name_of_another() {
     let cluster = Cluster::new(1);
     cluster.install("ids", 1, IDS);
     let ids = cluster.create("/ids", "ids").await;

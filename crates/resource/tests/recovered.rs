@@ -1,5 +1,5 @@
-//! Tests recovered file types on several nodes. Their changes are answered before they are stored,
-//! but no position is issued twice.
+//! Tests recovered file types on several nodes. The file type is a sequencer. It answers a change
+//! before the change is stored, but never issues a position twice.
 
 mod common;
 

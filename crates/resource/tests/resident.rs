@@ -170,7 +170,7 @@ filetype.write("empty", function(state) table.clear(state) end)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_whose_method_asks_for_the_store_is_stored_once() {
+async fn a_change_that_its_method_has_stored_happens_once() {
     let methods = with(
         r#"filetype.write("stored", function(state) state.n = state.n + 100; filetype.store(); return state.n end)"#,
     );
