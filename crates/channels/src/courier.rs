@@ -233,8 +233,9 @@ impl Courier {
     }
 }
 
-/// A mark that this process is storing. While this value exists, the process's own sweep does not
-/// remove the mark, which it may find before the reply to the write arrives.
+/// A mark that this process is storing. While this value exists, the process's own sweep, which
+/// removes unneeded marks, does not remove it. The sweep may find the mark before the reply to the
+/// write arrives.
 struct Making<'a> {
     marks: &'a Mutex<Marks>,
     object: &'a ObjectId,

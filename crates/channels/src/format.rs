@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_the_two_oldest_links_are_merged() {
+    fn the_two_oldest_links_are_merged_beyond_the_limit() {
         let mut chains = Chains::default();
         for number in 1..=MAX_LINKS as u64 + 1 {
             chains.add(number, if number == 1 { 9 } else { 2 }, "c.a".to_owned(), 1);

@@ -15,8 +15,8 @@ pub(crate) const MAX_QUEUED_OBJECTS: usize = 65_536;
 /// this, the process forgets marks of idle objects, and makes them again when they send.
 pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
 /// The most senders of which an object stores the last message; each takes some hundred bytes. At
-/// this number, the object refuses messages of other senders. It forgets senders without waiting
-/// messages after [`Pace::forget_every`] more senders.
+/// this number, the object refuses messages of other senders. To stay below it, the object forgets
+/// senders without waiting messages whenever it has [`Pace::forget_every`] more senders.
 pub(crate) const MAX_SENDERS: u64 = 65_536;
 /// The most dead letters of an object. A new one replaces the oldest.
 pub(crate) const MAX_DEAD_LETTERS: usize = 64;
@@ -57,9 +57,9 @@ pub struct Pace {
     pub uncertain_for: Duration,
     /// How long a process trusts a mark that it made. After that it makes a new one.
     pub trusted_for: Duration,
-    /// The sweep removes another process's mark that is older than this, if the object has no
-    /// waiting message. The age is greater than `trusted_for` to leave time for unanswered calls
-    /// and for clocks that differ.
+    /// The sweep (the search for unneeded marks) removes another process's mark that is older than
+    /// this, if the object has no waiting message. The age is greater than `trusted_for` to leave
+    /// time for unanswered calls and for clocks that differ.
     pub abandoned_after: Duration,
     /// After this many more senders, an object forgets the senders that have no waiting messages.
     /// The next message of a forgotten sender costs one more request.

@@ -8,8 +8,8 @@
 //! **Invariants:**
 //! - A mark that is in use or trusted is stored in its ledger. Before the process removes a mark
 //!   from the ledger, it forgets the mark here.
-//! - A mark is recorded here before it is stored: the process's own sweep may find it in the ledger
-//!   before the reply to the write arrives.
+//! - A mark is recorded here before it is stored: the process's own sweep, which removes unneeded
+//!   marks, may find it in the ledger before the reply to the write arrives.
 //! - No two marks have the same key. If several marks of an object are made at the same time, any
 //!   of them may become the trusted one. Only a mark that is recorded here can become trusted.
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_marks_made_at_once_the_last_confirmed_is_known() {
+    fn the_last_confirmed_of_several_marks_made_at_once_is_known() {
         let (object, local) = names();
         let mut marks = Marks::default();
         for nonce in [2, 1] {

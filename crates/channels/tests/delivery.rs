@@ -38,7 +38,7 @@ async fn a_call_reaches_the_other_object_after_the_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_sends_to_itself_and_in_a_circle() {
+async fn an_object_can_send_to_itself_and_in_a_circle() {
     let world = World::new();
     let process = world.process(1);
     process.pass("a", "a", 1).await.unwrap();
@@ -248,7 +248,7 @@ async fn a_sweep_keeps_a_mark_until_its_process_has_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_marks_made_at_once_the_trusted_one_stays() {
+async fn the_trusted_one_of_two_marks_made_at_once_stays() {
     let world = World::new();
     let process = world.process(1);
     let mut marks = 0;
