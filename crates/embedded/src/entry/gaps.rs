@@ -21,10 +21,9 @@ use std::ops::Bound;
 use crate::entry::key::{Key, is_of_shard_node};
 use crate::transaction::change_set::Overlay;
 
-/// The number of gaps that a shard remembers, far above the number of its busy queues. When the
-/// table is full, a scan's new gap replaces all others. If a put splits a gap while the table is
-/// full, only the part before the new entry is kept: a queue that takes from its front needs that
-/// part.
+/// The number of gaps that a shard remembers, far above the number of its busy queues. Once there
+/// are so many, a scan's new gap replaces all others. If a put then splits a gap, only the part
+/// before the new entry is kept: a queue that takes from its front needs that part.
 const MAX_GAPS: usize = 1024;
 /// The longest key that may begin or end a gap. Together with [`MAX_GAPS`] it bounds the memory of
 /// gaps.

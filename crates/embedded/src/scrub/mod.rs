@@ -12,8 +12,8 @@
 //!
 //! A finding names the affected objects where they are known. Damage to a payload or entry affects
 //! the objects and snapshots whose stream, map or attributes contain it. An unreadable range of
-//! keys affects every object with an entry in it. Damage that a checkpoint repairs (in the
-//! manifest, or in groups that the tables have) is repaired.
+//! keys affects every object with an entry in it. Damage in the manifest, or in groups that the
+//! tables have, is repaired by a checkpoint.
 //!
 //! **Invariant:** concurrent changes are never reported as damage. Every step uses one snapshot of
 //! the tables, under a pin that keeps the segments it refers to.

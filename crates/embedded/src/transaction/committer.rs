@@ -74,7 +74,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Sends the reply if a client waits for it. If upkeep waits for it, returns it: it is sent
+    /// Sends a reply to a client. Returns a reply to the upkeep thread, because that reply is sent
     /// only when the changes are in the tables.
     fn answer(&self, held: PendingReply, synced: &Result<()>) -> Option<PendingUpkeepReply> {
         let failed = synced.as_ref().err().cloned();
