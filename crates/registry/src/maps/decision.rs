@@ -36,9 +36,9 @@ pub(super) fn decide(epoch: u64, expected: u64, commit_id: &[u8], next: NextEpoc
 }
 
 /// Decides about a commit that the program of another map triggered. `sequence` is the number of
-/// this trigger. `newest` is the number of the other map's last trigger that was committed to this
-/// map, and the epoch that the commit began. By these numbers, each trigger is committed once and
-/// in order.
+/// this trigger. `newest` is about the other map's last trigger that was committed to this map: the
+/// trigger's number, and the epoch that its commit began. By these numbers, each trigger is
+/// committed once and in order.
 pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u64)>) -> Decision {
     match newest {
         Some((newest, at)) if sequence <= newest => Decision::Done(at),
@@ -85,7 +85,8 @@ mod tests {
     }
 
     /// Committers retry at random while old history is dropped. Each commit id must begin at most
-    /// one epoch. A decision that names an epoch must name the one that this commit began.
+    /// one epoch. If a decision says that the commit was done before, it must name the epoch that
+    /// the commit began.
     #[test]
     fn a_commit_begins_at_most_one_epoch_however_often_it_is_retried() {
         for seed in 0..300 {
