@@ -70,7 +70,7 @@ impl Log {
     ///
     /// Each object keeps a header of some bytes that refuses all requests. The log keeps its last
     /// view, which says that the log is removed. So a handle of the removed log gets `NotFound`,
-    /// also if a later log has the name.
+    /// even if a later log has the name.
     ///
     /// # Errors
     /// `NotFound` if there is no log of that name. After `Unavailable` the log may be partly
@@ -130,8 +130,8 @@ impl Log {
     /// [`Log::append`] does.
     ///
     /// The client requests the positions together, so the records are in the given order. They are
-    /// also adjacent, with these exceptions: another client fills or trims a position in between, a
-    /// target does not answer, or the sequencer is replaced.
+    /// also adjacent, unless another client fills or trims a position in between, a target does not
+    /// answer, or the sequencer is replaced.
     pub async fn append_batch(&self, records: &[Bytes]) -> Vec<Result<u64>> {
         let started = self.0.appender.start_all(records).await;
         join_all(started.into_iter().map(|started| self.appended(started))).await

@@ -63,7 +63,7 @@ pub enum AppendEvent {
         sequencer: u64,
     },
     /// The client gives the position up, because it knows that the target does not answer. It has
-    /// sent nothing.
+    /// sent no write.
     Avoided,
     /// The write was done.
     Accepted,
@@ -185,7 +185,7 @@ impl AppendCore {
             ReadBack::Unwritten if self.sequencer == self.issuer => self.write(),
             ReadBack::Unwritten => self.take_token(),
             // The position may have been trimmed before the record arrived. Or an earlier copy of
-            // this record was trimmed, which a reader may have seen.
+            // the record arrived and was trimmed later; a reader may have seen that copy.
             ReadBack::Trimmed => {
                 self.step = Step::Over;
                 AppendCommand::Lost { position: self.position }

@@ -11,8 +11,9 @@
 //! 2. If no position moves (a longer range, another class or a trimmed front), propose the draft
 //!    while serving.
 //! 3. A new layout from the tail on moves positions. First store a view that differs only in its
-//!    epoch, to check that views can be stored. Then hold the sequencer for some milliseconds: cut
-//!    the last range at the tail, propose, and serve the stored view.
+//!    epoch, to check that views can be stored. Then hold the sequencer, so that it answers no
+//!    client, for some milliseconds: cut the last range at the tail, propose, and serve the stored
+//!    view.
 //!
 //! **Invariants:**
 //! - Objects are sealed before a view that names them is proposed, so no client meets a missing
