@@ -30,9 +30,9 @@ use crate::limits::{CALL_BUDGET, MAX_DEPTH, MAX_STATE_BYTES};
 ///
 /// - `look` calls a method that reads.
 /// - `change` calls a method that writes, and copies the state.
-/// - `copy` makes a read-only copy of a state. It fails for values that [`STATE`] may not be able
-///   to take out of the VM. It also fails for large states: to copy them would be as slow as to
-///   load the program for each call.
+/// - `copy` makes a read-only copy of a state. It fails for states that may not be valid JSON
+///   within the bounds of [`STATE`]. It also fails for large states: to copy them would be as slow
+///   as to load the program for each call.
 const CALLER: &str = r#"
 local CLIENT, TENANT, MAX_DEPTH, MAX_BYTES = ...
 -- The most that JSON takes for a byte of a string, and for any other value.
