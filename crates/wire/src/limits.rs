@@ -92,22 +92,27 @@ pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// session.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a part of a message is, while the speed of a node's link is stated. A small message
-/// waits for one part at most. On a link of 1 Gbit/s a part takes a quarter of a millisecond.
+/// The length of a part of a message. Messages are sent in parts while the speed of a node's link
+/// is stated, so that a small message waits for one part at most. On a link of 1 Gbit/s a part
+/// takes a quarter of a millisecond.
 pub const PART_BYTES: usize = 32 * 1024;
-/// The most tenants with a lane of their own in one session. Further tenants share the last lane.
+/// The most tenants with an outgoing queue (a *lane*) of their own in one session. Further tenants
+/// share the last lane.
 pub const MAX_SESSION_LANES: usize = 64;
-/// The tenants without a promise or a weight that a link tells apart. Further ones count as one.
+/// The most tenants that share a node's link separately, apart from those with a promise or a
+/// weight. Further tenants together get the share of one.
 pub const MAX_LINK_TENANTS: usize = 256;
-/// How many messages of one session may be incomplete because parts of them are missing. Each lane
-/// sends one message after the other.
+/// How many messages of one session the receiver may have in parts, before the last part comes. A
+/// sender has at most one such message in each lane.
 pub const MAX_INCOMPLETE_MESSAGES: usize = MAX_SESSION_LANES;
-/// The memory of these messages. It is bounded like that of the messages in flight.
+/// The most memory for the messages of one session of which parts are missing. It is as much as for
+/// messages in flight.
 pub const MAX_INCOMPLETE_BYTES: usize = MAX_UNDER_WAY_BYTES;
-/// The longest time for which a session reads nothing because its tenant must wait for the link.
-/// It is short beside [`STALL_TIMEOUT`], so that the client does not take the node for dead.
+/// The longest time for which a session reads nothing because its tenant must wait for the link. It
+/// is short compared with [`STALL_TIMEOUT`], so that the client does not take the node for dead.
 pub const MAX_READ_PAUSE: Duration = Duration::from_secs(1);
-/// The same for a session that carries requests of several tenants: all of them wait.
+/// The same time for a session that carries requests of several tenants. It is shorter, because all
+/// of them wait when the session does not read.
 pub const MAX_SHARED_READ_PAUSE: Duration = Duration::from_millis(5);
 
 /// The limit of three times: from a connection's start to its first request, a connection's idle

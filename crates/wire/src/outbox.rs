@@ -6,10 +6,10 @@
 //! the batches. Protobuf makes appending cheap: a `repeated` field is the concatenation of its
 //! elements, each after its tag and length.
 //!
-//! While the speed of the link is stated, most messages wait in a lane of their tenant instead (see
-//! [`lanes`]).
+//! While the speed of the node's link is stated, most messages wait instead in a queue for each
+//! tenant, a *lane* (see [`lanes`]). The *main lane* is the open batch and the full ones.
 //!
-//! **Invariant:** messages of one lane are sent in the order they were pushed.
+//! **Invariant:** messages of one lane are sent in the order in which they were pushed.
 
 mod lanes;
 
@@ -40,7 +40,8 @@ const LARGE_BYTES: usize = BATCH_BYTES / 2;
 pub(crate) struct EncodedBatch {
     pub(crate) head: Bytes,
     pub(crate) tail: Bytes,
-    /// The position behind the last message of the main lane in it; 0 if it is from another lane.
+    /// The position after the batch's last message, if the batch is from the main lane; otherwise
+    /// 0.
     taken_up_to: u64,
 }
 
@@ -52,11 +53,11 @@ impl EncodedBatch {
 
 /// The body of a message, which is most of it.
 pub(crate) trait Body {
-    /// Its length, encoded.
+    /// The length of the encoded body in bytes.
     fn length(&self) -> usize;
-    /// Appends it, encoded.
+    /// Appends the encoded body to `buffer`.
     fn put_into(&self, buffer: &mut BytesMut);
-    /// It, encoded.
+    /// Returns the encoded body.
     fn to_bytes(&self) -> Bytes {
         let mut buffer = BytesMut::with_capacity(self.length());
         self.put_into(&mut buffer);
@@ -95,24 +96,23 @@ pub(crate) struct Outbox(Arc<Mutex<Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Batches that take no more, oldest first.
+    /// Closed batches, oldest first.
     full: VecDeque<EncodedBatch>,
     full_bytes: usize,
     /// The batch that is being filled.
     open: BytesMut,
-    /// The position of the next message, and that behind the last message of the main lane that was
-    /// handed to the connection.
+    /// The position of the next message.
     pushed: u64,
     taken: u64,
-    /// The position behind the last message of the main lane.
+    /// The position after the last message of the main lane.
     main_pushed: u64,
-    /// `None` if no link was ever limited here.
+    /// `None` until a message first waits for the node's link.
     lanes: Option<Box<Lanes>>,
-    /// Whether the connection wants more, and it is the turn of no lane.
+    /// Whether the connection is ready for more, but all waiting messages wait for the node's link.
     is_held_back: bool,
-    /// How often the connection took something.
+    /// How often the connection has taken a batch.
     progress: u64,
-    /// The stream, when it found nothing to send.
+    /// The task that sends batches, while it waits for messages.
     sender: Option<Waker>,
     /// Wakes the task that pushes messages: when the outbox ends, and if `too_full`, also when the
     /// connection takes the next batch.
@@ -121,18 +121,18 @@ struct Queue {
     end: Option<Result<(), Status>>,
 }
 
-/// How much waits for the connection, and how much the connection has taken.
+/// What waits to be sent, and how much the connection has taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
-    /// Bytes that wait.
+    /// The bytes that wait to be sent.
     pub(crate) bytes: usize,
-    /// How often the connection took something.
+    /// How often the connection has taken a batch.
     pub(crate) taken: u64,
-    /// Whether the connection took all that it is the turn of. The rest waits for the link.
+    /// Whether the connection is ready for more, but all waiting messages wait for the node's link.
     pub(crate) is_held_back: bool,
 }
 
-/// The place of a message among all that were pushed.
+/// The position of a message among all messages that were pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutboxPosition {
     number: u64,
@@ -165,7 +165,7 @@ impl Outbox {
         Some(position)
     }
 
-    /// Appends a message as [`Outbox::push_to`] does, but possibly does not send it before the next
+    /// Appends a message like [`Outbox::push_to`], but possibly does not send it before the next
     /// [`Outbox::flush`]. Returns how many bytes wait to be sent then, or 0 if the outbox has
     /// ended.
     pub(crate) fn push_quietly(
@@ -179,8 +179,8 @@ impl Outbox {
         queue.push(lane, id, fields, body).map_or(0, |_| queue.waiting_bytes())
     }
 
-    /// The lane of a tenant. Its messages are sent when it is their turn at the gate.
-    /// Parts of large messages name `pool`.
+    /// The lane of a tenant. The lane sends a message when `gate` lets it pass. It cuts large
+    /// messages into parts as `cutting` says; each part contains the name `pool`.
     pub(crate) fn lane(
         &self,
         tenant: &TenantName,
@@ -193,7 +193,7 @@ impl Outbox {
         queue.lanes.get_or_insert_with(new).of(tenant, pool)
     }
 
-    /// Sees to it that everything pushed is sent.
+    /// Wakes the connection to send everything that was pushed.
     pub(crate) fn flush(&self) {
         let mut queue = self.lock();
         if queue.is_empty() {
@@ -206,9 +206,9 @@ impl Outbox {
         }
     }
 
-    /// Returns how many bytes the connection has not taken yet, and how many messages it has taken.
-    /// The outbox wakes the task of `context` when the outbox ends. If more than `enough` bytes
-    /// wait, it also wakes the task when the connection takes some of them.
+    /// Returns how many bytes wait, and how often the connection has taken a batch. The outbox
+    /// wakes the task of `context` when the outbox ends. If more than `enough` bytes wait, it also
+    /// wakes the task when the connection takes some of them.
     pub(crate) fn waiting(&self, enough: usize, context: &mut Context<'_>) -> Waiting {
         let mut queue = self.lock();
         let bytes = queue.waiting_bytes();
@@ -220,7 +220,7 @@ impl Outbox {
         Waiting { bytes, taken: queue.progress, is_held_back: queue.is_held_back }
     }
 
-    /// Whether a message was handed to the connection, so that the other end possibly has it.
+    /// Whether a message was handed to the connection, so that the peer may have received it.
     pub(crate) fn was_taken(&self, position: OutboxPosition) -> bool {
         let queue = self.lock();
         match &queue.lanes {

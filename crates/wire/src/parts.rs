@@ -1,7 +1,7 @@
-//! Puts messages together that the other end has cut into parts.
+//! Joins the parts of messages that the peer has cut into parts.
 //!
-//! **Invariant:** the incomplete messages of a session are bounded in number and bytes, and no
-//! message is longer than the bound on messages.
+//! **Invariant:** the incomplete messages of a session are bounded in number and in bytes. No
+//! message is longer than `MAX_MESSAGE_BYTES` and its framing.
 
 use std::collections::HashMap;
 
@@ -26,10 +26,11 @@ struct Incomplete {
 }
 
 impl Parts {
-    /// Takes a part. Returns the encoded message if it is complete now.
+    /// Adds a part to its message. Returns the encoded message if it is complete now.
     ///
     /// # Errors
-    /// What is wrong with it, for the other end.
+    /// Says what the peer did wrong: too many or too large messages, or parts that name different
+    /// pools.
     pub(crate) fn add(&mut self, id: u64, part: &Part) -> Result<Option<Bytes>, String> {
         if self.incomplete.len() >= MAX_INCOMPLETE_MESSAGES && !self.incomplete.contains_key(&id) {
             return Err(format!("more than {MAX_INCOMPLETE_MESSAGES} messages are incomplete"));

@@ -62,7 +62,8 @@ impl Call {
 }
 
 impl Call {
-    /// Decodes the pool that the call names; `None` if it names none. Most calls need not know it.
+    /// Decodes the name of the pool in the call; `None` if the call names no pool. Only calls that
+    /// wait for a link with a stated speed need it.
     pub(crate) fn pool(&self) -> Option<String> {
         match ClientMessage::decode(self.body.clone()).ok()?.body? {
             Asked::Request(request) => Some(request.pool),

@@ -1,9 +1,12 @@
-//! How fast a session sends while the speed of its node's link is stated.
+//! Limits how fast a session sends, while the speed of its node's network link is stated (with
+//! `nacre slo link`).
 //!
-//! The client sends at most at that speed, because the node's link takes no more. So messages wait
-//! in the outbox, in a lane for each pool, and not in the buffers of the network. Pools take turns.
+//! The client sends at most at that speed. So its messages wait in the outbox, and not in the
+//! buffers of the network, where small messages would wait behind large ones. In the outbox each
+//! pool has a queue of its own, a *lane*, and the lanes take turns.
 //!
-//! **Invariant:** while no speed is stated, all messages are sent in the order they were made.
+//! **Invariant:** while no speed is stated, messages are sent in the order in which the calls were
+//! made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +32,7 @@ pub(crate) struct ClientPace {
 }
 
 impl ClientPace {
-    /// The pace that a node asks for.
+    /// The pace for a new connection, from the node's `Welcome`.
     pub(crate) fn new(welcome: &Welcome, clock: Arc<dyn Clock>) -> Self {
         let cutting = match welcome.takes_parts {
             true => Cutting::Parts { field: PART_FIELD },
@@ -40,20 +43,21 @@ impl ClientPace {
         pace
     }
 
-    /// Takes note of the speed of the node's link in bytes a second; 0 if it is not stated.
+    /// Sets the speed of the node's link, in bytes a second; 0 if no speed is stated.
     pub(crate) fn set(&self, bytes_per_second: u64) {
         let link = nacre_qos::Link::new(bytes_per_second as f64).ok();
         self.is_on.store(link.is_some(), Ordering::Relaxed);
         self.gate.set(link.map(|link| (link, BTreeMap::new())));
     }
 
-    /// The lane of a call.
+    /// The lane of the outbox in which a call waits.
     pub(crate) fn lane(&self, call: &Call, outbox: &Outbox) -> Lane {
         if !self.is_on.load(Ordering::Relaxed) {
             return Lane::MAIN;
         }
         let pool = call.pool().unwrap_or_default();
-        // Pools take turns like tenants. A pool whose name no tenant can have shares with the rest.
+        // At the gate, pools take turns like tenants. Pools whose names are not valid tenant names
+        // count together as one tenant.
         let tenant = TenantName::new(&pool).unwrap_or_else(|_| TenantName::standard());
         outbox.lane(&tenant, &pool, &self.gate, self.cutting)
     }

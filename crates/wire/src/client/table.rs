@@ -179,8 +179,8 @@ impl Table {
         self.pending.len() + self.left_behind.len()
     }
 
-    /// Notes a new connection. First requests again all watches that were live before. They have
-    /// the lowest ids, so the ids of the messages on a connection rise.
+    /// Notes a new connection. First requests again all watches that were live before. The watches
+    /// have the lowest ids, so message ids rise on this connection, too.
     pub(crate) fn connected(&mut self, outbox: Outbox, pace: ClientPace, node: NodeInfo) {
         let mut broken: Vec<_> = self.watches.iter().collect();
         broken.sort_by_key(|(id, _)| **id);

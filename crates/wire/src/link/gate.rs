@@ -1,7 +1,8 @@
-//! `Gate`: one direction of a link. Those who wait are woken when it is their turn.
+//! `Gate`: one direction of a network link. Whoever wants to send or receive bytes makes an entry
+//! and waits until the gate lets the entry pass.
 //!
-//! One task drives the gate while somebody waits. It sleeps until the link is free, and lets the
-//! next entry pass.
+//! While entries wait, one task sleeps until the link is free, lets the next entry pass, and wakes
+//! whoever waits for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,9 +28,10 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// `None` while the speed of the link is not stated. Then nobody waits.
+    /// The order of the entries. `None` while the speed of the link is not stated; then nobody
+    /// waits.
     turns: Option<LinkOrder>,
-    /// Those whose turn has not come. Each has the waker of its task, if it has polled.
+    /// The entries that wait, each with the waker of its task once the task has polled.
     waiting: HashMap<RequestId, Option<Waker>>,
     is_driven: bool,
 }
@@ -46,7 +48,7 @@ impl Gate {
         Self(Arc::new(Inner { clock, state: Mutex::default() }))
     }
 
-    /// States the speed of the link and the shares of tenants. With `None`, everybody passes.
+    /// Sets the speed of the link and the shares of tenants. `None` lets every entry pass at once.
     pub(crate) fn set(&self, link: Option<(Link, BTreeMap<TenantName, Share>)>) {
         let now = self.0.clock.monotonic();
         let mut state = self.lock();
@@ -62,7 +64,8 @@ impl Gate {
         }
     }
 
-    /// Enters so many messages with so many bytes in all. Must be called inside a Tokio runtime.
+    /// Makes an entry for `messages` messages that have `bytes` bytes together. Must be called
+    /// inside a Tokio runtime.
     pub(crate) fn enter(&self, tenant: &TenantName, messages: usize, bytes: usize) -> Ticket {
         let now = self.0.clock.monotonic();
         let mut state = self.lock();
@@ -80,7 +83,7 @@ impl Gate {
         Ticket { waits: Some((self.clone(), tenant, request)) }
     }
 
-    /// Lets entries pass as the link gets free, until none waits.
+    /// Lets entries pass as the link gets free, until no entry waits.
     async fn drive(self) {
         loop {
             let now = self.0.clock.monotonic();
@@ -117,7 +120,7 @@ impl State {
 }
 
 impl Ticket {
-    /// Whether it is the turn of the entry. If not, the task of `context` is woken then.
+    /// Ready once the entry may pass. Until then, the gate wakes the task of `context` when it may.
     pub(crate) fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
         let Some((gate, _, request)) = &self.waits else { return Poll::Ready(()) };
         let mut state = gate.lock();

@@ -1,11 +1,12 @@
-//! The decisions of one direction of a link: whose bytes are next, and when.
+//! Decides which entry passes next in one direction of a network link, and when. An entry is a
+//! tenant's wish to send or receive some bytes ([`Gate`](super::Gate)).
 //!
-//! The order is that of [`Scheduler`]: tenants within their token buckets by priority, then the
-//! others in turns and by weight. The link carries one entry after the other. An entry keeps the
-//! link busy for its work.
+//! [`Scheduler`] orders the entries: first the tenants within their token buckets, by priority;
+//! then the other tenants in turns, by weight. The *work* of an entry is how long the link needs
+//! for its bytes. The next entry passes when the link has done the work of the previous one.
 //!
-//! **Invariant:** the work of the entries that pass within a time `t` is at most `t` and
-//! [`MAX_LAG`], and the work of one more entry.
+//! **Invariant:** within a time `t`, the work of the entries that pass is at most `t` plus
+//! [`MAX_LAG`] plus the work of one entry.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -19,10 +20,10 @@ use nacre_qos::{IoKind, Link};
 
 use crate::limits::MAX_LINK_TENANTS;
 
-/// How late the end of an entry may be noticed without loss of speed. Timers have steps of a
-/// millisecond.
+/// An entry may pass late, because timers have steps of a millisecond. A delay up to this bound
+/// costs no speed: the next entry's work counts as begun when the link became free.
 const MAX_LAG: Duration = Duration::from_millis(2);
-/// The link itself bounds what passes, so the scheduler bounds nothing.
+/// `busy_until` limits what passes, so the scheduler needs no limits of its own.
 const NO_LIMIT: KindLimits = KindLimits { requests: usize::MAX, bytes: u64::MAX };
 
 /// One direction of a link.
@@ -33,7 +34,7 @@ pub(super) struct LinkOrder {
     scheduler: Scheduler,
     tenants: HashMap<TenantName, TenantId>,
     work: HashMap<RequestId, f64>,
-    /// Until when the link is busy with what has passed.
+    /// The time at which the link will have done the work of all entries that have passed.
     busy_until: Duration,
 }
 
@@ -45,7 +46,7 @@ impl LinkOrder {
         Self { link, shares, scheduler, tenants, work, busy_until: Duration::ZERO }
     }
 
-    /// Changes the speed and the shares. Entries that wait keep their work.
+    /// Changes the speed and the shares. The work of waiting entries stays as it was computed.
     pub(super) fn set(&mut self, link: Link, shares: BTreeMap<TenantName, Share>, now: Duration) {
         (self.link, self.shares) = (link, shares);
         for (name, tenant) in &self.tenants {
@@ -76,7 +77,7 @@ impl LinkOrder {
         Some((tenant, request))
     }
 
-    /// The next entry that passes now.
+    /// Lets the next entry pass, if the link is free.
     pub(super) fn next(&mut self, now: Duration) -> Option<RequestId> {
         if self.busy_until > now {
             return None;
@@ -89,18 +90,19 @@ impl LinkOrder {
         Some(sent.request)
     }
 
-    /// When the next entry may pass; `None` if none waits.
+    /// The time at which the next entry may pass; `None` if no entry waits.
     pub(super) fn next_at(&self) -> Option<Duration> {
         (self.scheduler.queued() > 0).then_some(self.busy_until)
     }
 
-    /// An entry waits no longer.
+    /// Removes an entry that waits.
     pub(super) fn leave(&mut self, tenant: TenantId, request: RequestId, now: Duration) {
         self.scheduler.cancel(tenant, request, now);
         self.work.remove(&request);
     }
 
-    /// The tenant in the scheduler. Tenants beyond the bound count as one.
+    /// The number of a tenant in the scheduler. Tenants beyond [`MAX_LINK_TENANTS`] share one
+    /// number.
     fn tenant(&mut self, name: &TenantName, now: Duration) -> Option<TenantId> {
         if let Some(tenant) = self.tenants.get(name) {
             return Some(*tenant);
@@ -116,7 +118,8 @@ impl LinkOrder {
     }
 }
 
-/// The settings of a tenant. What waits here is bounded by what sessions may have in memory.
+/// The settings of a tenant in the scheduler. The limits on sessions already bound what waits, so
+/// the scheduler's queue has no bound.
 fn settings(shares: &BTreeMap<TenantName, Share>, name: &TenantName) -> TenantSettings {
     let mut settings = TenantSettings::weighted(1.0);
     if let Some(share) = shares.get(name) {
@@ -148,7 +151,7 @@ mod tests {
         turns.enter(&name(tenant), 1, bytes, now).unwrap().1
     }
 
-    /// All that pass from a second on until nobody waits, with the time of each.
+    /// All entries that pass from second 1 on until none waits, with the time of each.
     fn passed(turns: &mut LinkOrder) -> Vec<(RequestId, Duration)> {
         let mut passed = vec![];
         while let Some(at) = turns.next_at() {

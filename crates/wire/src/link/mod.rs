@@ -1,19 +1,20 @@
-//! The limits of a node's network link: which tenant sends next, and whose messages are read next.
+//! Shares a node's network link among tenants: decides who sends next, and whose messages the node
+//! reads next.
 //!
-//! A [`LinkShaper`] belongs to a node. While the speed of the node's link is stated
-//! ([`LinkSettings`]), each direction of the link has a [`Gate`]. Whoever sends or has read bytes
-//! enters the gate, and goes on when the gate says that it is the turn of these bytes.
+//! A node has one [`LinkShaper`]. An operator states the speed of the link with `nacre slo link`
+//! ([`LinkSettings`]). From then on, a [`Gate`] for each direction of the link lets one message or
+//! part after the other pass, at the speed of the link and in the order of the tenants' promises.
 //!
-//! - Sending: each tenant of a session has a lane in the session's outbox. A large message is cut
-//!   into parts, and each part enters the gate by itself. So a small message of another tenant is
-//!   sent between two parts.
-//! - Receiving: a session that has read a batch reads the next one only when it is the turn of the
-//!   bytes that it has read. Until then the flow control of HTTP/2 and TCP holds the client back.
+//! - Sending: each tenant of a session has a queue of its own in the session's outbox, a *lane*. A
+//!   large message is cut into parts, and each part waits at the gate separately. So the node can
+//!   send a small message of another tenant between two parts.
+//! - Receiving: a session that has read a batch waits at the gate before it reads the next batch.
+//!   Until then the flow control of HTTP/2 and TCP holds the client back.
 //!
-//! The gate lets bytes pass at the speed of the link, so that messages wait here, where they are
-//! ordered, and not in the buffers of the network.
+//! So messages wait at the gate, which orders them, and not in the buffers of the network, which do
+//! not.
 //!
-//! **Invariant:** without a stated speed nothing waits here, and a message costs one branch.
+//! **Invariant:** while no speed is stated, no message waits here, and each costs one branch.
 
 mod gate;
 mod link_order;

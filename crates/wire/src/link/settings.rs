@@ -1,4 +1,4 @@
-//! What a node knows of its link and of the tenants on it.
+//! What the operator has stated about a node's link and about the tenants that share it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `LinkShaper`: a node's link, as its sessions use it.
+//! `LinkShaper`: shares a node's network link among its sessions.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,8 +37,8 @@ impl LinkShaper {
         }
     }
 
-    /// States the speed of the link and the shares of tenants. `None` means that the speed is not
-    /// known any more: nothing waits then.
+    /// Sets the speed of the link and the shares of tenants. `None` means that no speed is stated
+    /// any more; then no message waits.
     pub fn set(&self, settings: Option<LinkSettings>) {
         let shares = |of: fn(&TenantLink) -> &Share| {
             let settings = settings.as_ref()?;
@@ -60,12 +60,13 @@ impl LinkShaper {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// The stated speed in bytes a second, now and whenever it changes; 0 if none is stated.
+    /// Reports the stated speed in bytes a second, and each change of it; 0 if no speed is stated.
     pub(crate) fn speed(&self) -> watch::Receiver<u64> {
         self.speed.subscribe()
     }
 
-    /// The tenant of a message: the owner of the pool that it names, or the sender.
+    /// The tenant whose share a message uses: the owner of the pool that the message names, or else
+    /// the sender.
     pub(crate) fn tenant_of(&self, sender: TenantName, pool: Option<&str>) -> TenantName {
         let settings = self.settings.read().unwrap_or_else(PoisonError::into_inner);
         let owner = settings
@@ -74,12 +75,12 @@ impl LinkShaper {
         owner.unwrap_or(sender)
     }
 
-    /// What the node sends.
+    /// The gate for messages that the node sends.
     pub(crate) fn sent(&self) -> &Gate {
         &self.sent
     }
 
-    /// What the node receives.
+    /// The gate for messages that the node receives.
     pub(crate) fn received(&self) -> &Gate {
         &self.received
     }

@@ -1,11 +1,12 @@
-//! The lanes of an outbox: while the speed of the link is stated, the messages of each tenant wait
-//! in a lane of their own.
+//! The lanes of an outbox: while the speed of the node's link is stated, the messages of each
+//! tenant wait in a queue of their own.
 //!
-//! Each message enters the gate of the link when it is pushed; a large one enters in parts. When it
-//! is the turn of a message or a part, it is sent. So a large message keeps others waiting for one
-//! part at most.
+//! The [`Gate`] orders what is sent over the link. Each message waits at the gate; a large message
+//! waits in parts, each for itself. So another tenant's message need not wait for all parts of a
+//! large message.
 //!
-//! **Invariant:** a lane sends its messages in the order they were pushed, one after the other.
+//! **Invariant:** a lane sends its messages in the order in which they were pushed. It sends all
+//! parts of a message before it begins the next message.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::task::{Context, Poll};
@@ -25,12 +26,12 @@ const BYTES_TAG: u32 = 1;
 const IS_LAST_TAG: u32 = 2;
 const POOL_TAG: u32 = 3;
 
-/// Where a message waits to be sent.
+/// The lane in which a message waits to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lane(u8);
 
 impl Lane {
-    /// The batches of all tenants. They do not wait for the link.
+    /// The lane for messages that do not wait for the link. All tenants share it.
     pub(crate) const MAIN: Self = Self(0);
 
     fn index(self) -> Option<usize> {
@@ -38,12 +39,12 @@ impl Lane {
     }
 }
 
-/// Whether the other end takes large messages in parts, and in which field of a message.
+/// Whether large messages are cut into parts for the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cutting {
-    /// It does.
+    /// They are. A part is in this field of a message.
     Parts { field: u32 },
-    /// It takes only whole messages.
+    /// The peer takes only whole messages.
     Whole,
 }
 
@@ -53,24 +54,24 @@ pub(super) struct Lanes {
     gate: Gate,
     cutting: Cutting,
     lanes: Vec<LaneQueue>,
-    /// The lane that is asked first.
+    /// The index of the lane that may send first.
     next: usize,
     bytes: usize,
-    /// The positions of messages that were not sent completely.
+    /// The positions of messages of which something is still to be sent.
     positions: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
 struct LaneQueue {
     tenant: TenantName,
-    /// What parts of its messages name.
+    /// The pool that the parts of the lane's messages name.
     pool: Box<str>,
     messages: VecDeque<Message>,
-    /// The messages again, large ones in parts, as they wait at the gate.
+    /// What waits at the gate: the small messages, and the parts of the large ones.
     pieces: VecDeque<Piece>,
 }
 
-/// What passes the gate at once.
+/// A whole message or a part of one, with its entry at the gate.
 #[derive(Debug)]
 struct Piece {
     ticket: Ticket,
@@ -79,9 +80,9 @@ struct Piece {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// A message of so many bytes.
+    /// A message of this many bytes.
     Whole(usize),
-    /// So many bytes of a message.
+    /// A part of this many bytes.
     Part(usize),
 }
 
@@ -106,8 +107,8 @@ impl Lanes {
         Self { gate, cutting, lanes, next: 0, bytes: 0, positions }
     }
 
-    /// The lane of a tenant, whose parts name this pool. Tenants beyond the bound share the last
-    /// lane, whose parts name none.
+    /// Finds or makes the lane of a tenant; the parts of its messages name `pool`. Tenants beyond
+    /// [`MAX_SESSION_LANES`] share the last lane, whose parts name no pool.
     pub(super) fn of(&mut self, tenant: &TenantName, pool: &str) -> Lane {
         let is_own = |lane: &LaneQueue| lane.tenant == *tenant && *lane.pool == *pool;
         let at = self.lanes.iter().position(is_own).unwrap_or_else(|| {
@@ -123,7 +124,7 @@ impl Lanes {
         Lane(at as u8 + 1)
     }
 
-    /// Appends a message; whether there is such a lane.
+    /// Appends a message. Returns false if there is no such lane.
     pub(super) fn push(
         &mut self,
         lane: Lane,
@@ -141,17 +142,17 @@ impl Lanes {
         true
     }
 
-    /// The bytes that wait.
+    /// The number of bytes that wait to be sent.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether a message was not sent completely.
+    /// Whether some or all of a message is still to be sent.
     pub(super) fn waits(&self, position: u64) -> bool {
         self.positions.contains(&position)
     }
 
-    /// Drops all messages. None of them was sent.
+    /// Drops all messages. They still count as not sent.
     pub(super) fn clear(&mut self) {
         for lane in &mut self.lanes {
             lane.messages.clear();
@@ -160,7 +161,8 @@ impl Lanes {
         self.bytes = 0;
     }
 
-    /// The next batch, if it is the turn of a lane. If not, the task of `context` is woken then.
+    /// Ready with the next batch once the gate lets a message or part pass. Until then, the gate
+    /// wakes the task of `context` when it does.
     pub(super) fn poll_batch(&mut self, context: &Context<'_>) -> Poll<EncodedBatch> {
         let count = self.lanes.len();
         for at in (0..count).map(|step| (self.next + step) % count) {
@@ -179,7 +181,7 @@ impl Lanes {
     }
 
     fn part(&mut self, at: usize, bytes: usize) -> EncodedBatch {
-        // Only messages for an end that takes parts are cut.
+        // Messages are cut only for a peer that takes parts.
         let Cutting::Parts { field } = self.cutting else { return self.whole(at, 1) };
         let LaneQueue { messages, pool, .. } = &mut self.lanes[at];
         let Some(message) = messages.front_mut() else { return EncodedBatch::default() };
@@ -230,7 +232,8 @@ impl LaneQueue {
         }
     }
 
-    /// Takes the first piece if it is its turn. If not, the task of `context` is woken then.
+    /// Takes the first message or part, if the gate lets it pass. If not, the gate wakes the task
+    /// of `context` when it does.
     fn take_turn(&mut self, context: &Context<'_>) -> Option<Extent> {
         let first = self.pieces.front_mut()?;
         match first.ticket.poll_turn(context) {
@@ -239,8 +242,8 @@ impl LaneQueue {
         }
     }
 
-    /// Takes further messages whose turn it is, as long as they fit into a part with the bytes
-    /// before them. Returns how many.
+    /// Takes further messages that the gate lets pass, as long as all messages together are no
+    /// longer than a part. They follow `bytes` bytes of messages. Returns how many it took.
     fn take_more(&mut self, mut bytes: usize, context: &Context<'_>) -> usize {
         let mut count = 0;
         while let Some(Piece { extent: Extent::Whole(length), .. }) = self.pieces.front()
@@ -329,7 +332,7 @@ mod tests {
         }
     }
 
-    /// All messages, in the order in which they are complete.
+    /// All messages, in the order in which the last byte of each is sent.
     fn complete(lanes: &mut Lanes) -> Vec<ServerMessage> {
         let (mut parts, mut whole) = (Parts::default(), vec![]);
         while let Some(messages) = next(lanes) {
@@ -346,7 +349,7 @@ mod tests {
         whole
     }
 
-    /// The lanes of a link that is not limited any more, so that it is everybody's turn.
+    /// Lanes whose gate lets every message pass at once.
     fn open(cutting: Cutting) -> Lanes {
         Lanes::new(Gate::new(Arc::new(ManualClock::default())), cutting)
     }

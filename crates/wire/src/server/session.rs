@@ -1,21 +1,22 @@
 //! One session in the server: a task that reads messages, runs their work and sends the answers.
 //!
 //! A message has no task or channel of its own. The session polls the message's work at once, and
-//! most work ends in this poll; only work that has to wait joins the set of work in flight. The
+//! most work ends in this poll. Only work that has to wait joins the set of work in flight. The
 //! session encodes answers directly into the outbox. Each time the session's task is polled, it
 //! answers all work that is ready and then wakes the connection once, so these answers share a
 //! batch.
 //!
 //! **Invariants:**
-//! - The session begins messages in the order in which the client sent them.
+//! - The session begins messages in the order in which they are complete: a message in parts may be
+//!   complete later than messages that the client began to send after it.
 //! - Work that changes something runs to its end even if its client is gone, because half a change
-//!   of many steps is worse than a late change. Work that changes nothing ends with its client.
-//!   Work that goes on without its client does not take a session slot from others.
+//!   of many steps is worse than a late change. The session of such work gives its slot to other
+//!   sessions ([`SessionSlot`]). Work that changes nothing ends with its client.
 //! - The session checks the right to watch again before each event, because rights may have been
 //!   revoked.
-//! - A session's memory is bounded: work in flight and its bytes, watches, and answers that the
-//!   client has not read. At a bound the session stops reading, even in the middle of a batch, and
-//!   HTTP/2 flow control holds the client back.
+//! - A session's memory is bounded: work in flight and its bytes, incomplete messages, watches, and
+//!   answers that the client has not read. At a bound the session stops reading, even in the middle
+//!   of a batch, and HTTP/2 flow control holds the client back.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -62,7 +63,7 @@ enum Notice {
     Stopping,
     /// The caller's right to have a session has ended.
     Revoked,
-    /// The speed of the node's link is another one.
+    /// The speed of the node's link has changed to this one, in bytes a second.
     LinkSpeed(u64),
 }
 
@@ -88,24 +89,24 @@ pub(crate) struct Session {
     parts: Parts,
     link: SessionLink,
     outbox: Outbox,
-    /// An upper bound of the bytes in the outbox: its size when the session last looked. The
-    /// session looks again after it pushes more.
+    /// An upper bound of the bytes that wait in the outbox: their number when the session last
+    /// looked.
     waiting_bytes: usize,
-    /// Requests whose answers this poll has put into the outbox.
+    /// Requests whose answers this poll of the task has put into the outbox.
     ended: Vec<(Begun, Ending)>,
-    /// How many works in flight the meter knows of.
+    /// How many requests in flight the session last reported to the meter.
     metered: usize,
     notice: BoxFuture<'static, Notice>,
-    /// Runs while the client has more to read than it should.
+    /// Measures how long the client has read nothing while too many answers wait for it.
     stall: Stall,
     slot: SessionSlot,
-    /// Whether the client is known to be gone.
+    /// Whether the session knows that its client is gone.
     is_left: bool,
     _busy: Busy,
 }
 
 impl Session {
-    /// A session whose first batch, after the `Hello`, is `backlog`.
+    /// `backlog` is the rest of the client's first batch, after the `Hello`.
     pub(crate) fn new(
         node: Arc<Node>,
         caller: Caller,
@@ -144,7 +145,7 @@ impl Session {
         }
     }
 
-    /// Does all work that is possible now. Returns whether there was any.
+    /// Does all work that is possible now. Returns whether it did any.
     fn poll_round(&mut self, context: &mut Context<'_>) -> bool {
         let enough = if self.is_done() { 0 } else { REPLIES_WAITING_BYTES };
         let waiting = self.outbox.waiting(enough, context);
@@ -278,7 +279,7 @@ impl Session {
                     let why = "a part with another pool or id than its message";
                     return self.break_off(Status::invalid_argument(why));
                 }
-                // Its bytes were noted with its parts.
+                // `note_part` has already counted the bytes.
                 let lane = self.lane(&message, 0);
                 self.begin(message, bytes, lane, context);
             }
@@ -292,7 +293,8 @@ impl Session {
         self.tell(id, &encode::failure(error));
     }
 
-    /// The lane in which the answer to a message of so many bytes waits.
+    /// Returns the lane of the outbox in which the answer to a message is to wait. Notes that
+    /// `bytes` bytes of the message were read.
     fn lane(&mut self, message: &ClientMessage, bytes: usize) -> Lane {
         match &message.body {
             Some(asked) => self.link.lane(&self.caller, asked, bytes, &self.outbox),
@@ -361,7 +363,7 @@ impl Session {
         }
     }
 
-    /// Without a client no answer can be sent, so nothing waits.
+    /// Sends an answer in the main lane. Once the client is gone, the outbox drops the answer.
     fn tell(&mut self, id: u64, answer: &Answer) {
         self.tell_in(Lane::MAIN, id, answer);
     }
@@ -386,7 +388,7 @@ impl Session {
         }
     }
 
-    /// Passes to the meter which requests were answered, and how many are in flight.
+    /// Reports to the meter which requests were answered, and how many are in flight.
     fn meter_turn(&mut self) {
         let meter = &self.node.meter;
         if !self.ended.is_empty() {
@@ -397,21 +399,21 @@ impl Session {
         self.metered = self.under_way.len();
     }
 
-    /// Stops reading and sends the client a `Closing`. The session ends when its last work has
+    /// Stops reading and sends the client a `Closing`. The session ends when all of its work has
     /// ended.
     fn wind_up(&mut self) {
         self.tell(0, &Answer::Closing(pb::Closing { last_id: self.last_id }));
         self.stop_reading();
     }
 
-    /// Ends the session for the client, now.
+    /// Ends the session for the client at once, without the answers that still wait.
     fn break_off(&mut self, status: Status) {
         self.outbox.end(Err(status));
         self.stop_reading();
     }
 
-    /// Notes, once only, that the client is gone. Drops work that only reads, and polls the
-    /// remaining work again.
+    /// Notes that the client is gone, and drops work that only reads. Wakes the task, so that it
+    /// polls the remaining work again. Does all this only at the first call.
     fn leave(&mut self, context: &mut Context<'_>) {
         self.stop_reading();
         if std::mem::replace(&mut self.is_left, true) {

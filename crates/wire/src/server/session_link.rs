@@ -1,5 +1,5 @@
-//! The link of the node, as one session uses it: in which lane an answer waits, and when the
-//! session may read on.
+//! Makes a session share the node's network link with others ([`LinkShaper`]): decides in which
+//! lane of the outbox an answer waits, and when the session may read its next batch.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use nacre_protocol::proto::client_message::Body as Asked;
 /// `ServerMessage.part`.
 const PART_FIELD: u32 = 10;
 
-/// What a session has to do with the link.
+/// The part of a session that waits for the node's link.
 #[derive(Debug)]
 pub(crate) struct SessionLink {
     shaper: Option<Arc<LinkShaper>>,
     cutting: Cutting,
     /// The last speed that the session sent to the client.
     pub(crate) told_speed: u64,
-    /// What was read since the last pause, by tenant.
+    /// What the session has read since its last pause, by tenant.
     read: Vec<ReadBytes>,
     pause: Option<Pause>,
 }
@@ -55,13 +55,15 @@ impl SessionLink {
         Self { shaper, cutting, told_speed, read: vec![], pause: None }
     }
 
-    /// The speed of the link, if the client wants to know it.
+    /// Reports the speed of the link, if the client takes parts. Other clients are not told the
+    /// speed.
     pub(crate) fn speed(&self) -> Option<watch::Receiver<u64>> {
         let shaper = self.shaper.as_ref().filter(|_| self.cutting != Cutting::Whole);
         shaper.map(|shaper| shaper.speed())
     }
 
-    /// Notes a message of so many bytes that was read. Returns the lane of its answer.
+    /// Notes that the session has read a message of `bytes` bytes. Returns the lane of the outbox
+    /// in which the answer is to wait.
     pub(crate) fn lane(
         &mut self,
         caller: &Caller,
@@ -74,7 +76,7 @@ impl SessionLink {
         };
         let tenant = shaper.tenant_of(caller.tenant(), pool_of(asked));
         let lane = match asked {
-            // The answer to a watch is sent before its events.
+            // An answer in another lane could be sent after the first events of the watch.
             Asked::Watch(_) => Lane::MAIN,
             _ => outbox.lane(&tenant, "", shaper.sent(), self.cutting),
         };
@@ -82,7 +84,7 @@ impl SessionLink {
         lane
     }
 
-    /// Notes a part of a message that was read.
+    /// Notes that the session has read a part of a message.
     pub(crate) fn note_part(&mut self, caller: &Caller, part: &Part) {
         let Some(shaper) = self.shaper.as_ref().filter(|shaper| shaper.is_on()) else { return };
         let pool = Some(part.pool.as_str()).filter(|pool| !pool.is_empty());
@@ -99,7 +101,8 @@ impl SessionLink {
         }
     }
 
-    /// Whether the session may read on. If not, the task of `context` is woken when it may.
+    /// Ready once the session may read its next batch. Until then, the task of `context` is woken
+    /// when it may.
     pub(crate) fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.read.is_empty() && self.pause.is_none() {
             return Poll::Ready(());
@@ -126,7 +129,7 @@ impl SessionLink {
     }
 }
 
-/// The pool whose owner a message counts for.
+/// The pool whose owner's share of the link a message uses.
 pub(crate) fn pool_of(asked: &Asked) -> Option<&str> {
     match asked {
         Asked::Request(request) => Some(&request.pool),
@@ -137,7 +140,7 @@ pub(crate) fn pool_of(asked: &Asked) -> Option<&str> {
     }
 }
 
-/// Waits until so many bytes of a call without a session have passed the link.
+/// Waits until a unary call may send or receive this many bytes over the link.
 pub(crate) async fn pass(
     shaper: Option<&LinkShaper>,
     direction: Direction,

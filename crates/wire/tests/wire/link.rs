@@ -1,5 +1,5 @@
-//! A node whose link has a stated speed: small requests of one tenant pass beside the bulk transfer
-//! of another, in both directions. The tests compare orders, not times.
+//! Tests a node whose network link has a stated speed: small requests of one tenant pass beside
+//! bulk transfers of another, in both directions. The tests compare orders, not times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,8 +82,8 @@ fn bulk(session: &Session, op: Op, ended: &Arc<AtomicUsize>) -> JoinHandle<Reply
     })
 }
 
-/// Makes small requests of the tenant gold one after the other, while two bulk transfers run on
-/// `bulk_session`. All small requests must end before the second transfer does.
+/// Makes small requests of the tenant `gold` one after another, while two bulk transfers run on
+/// `bulk_session`. The small requests must all end before the second transfer ends.
 pub async fn small_requests_pass(bulk_session: &Session, small_session: &Session, bulk_op: Op) {
     submit(small_session, "gold/a", write(100)).await;
     let ended = Arc::new(AtomicUsize::new(0));

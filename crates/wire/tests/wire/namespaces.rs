@@ -1,5 +1,5 @@
-//! The same as in `link`, over a real link: two network namespaces with a pair of virtual devices,
-//! which `tc` limits to 40 Mbit/s. Needs root, `ip` and `tc`.
+//! Runs the tests of `link` over a real network link: two network namespaces with a pair of virtual
+//! devices, which `tc` limits to 40 Mbit/s. Needs root, `ip` and `tc`.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::link::{BULK, read, settings, small_requests_pass, submit, write};
 
-/// What `tc` lets pass. The stated speed of the link is a little less.
+/// The speed that `tc` permits. The stated speed of the link is a little lower.
 const RATE: &str = "40mbit";
 const SERVER_ADDRESS: &str = "10.203.0.1";
 const CLIENT_ADDRESS: &str = "10.203.0.2";
