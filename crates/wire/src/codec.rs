@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_message_does_not_keep_a_large_batch() {
+    fn a_small_message_does_not_keep_a_large_batch_in_memory() {
         let large = vec![0; LARGE_BATCH_BYTES];
         let mut encoded = vec![0x0a, 0x01, 0x00, 0x0a];
         prost::encoding::encode_varint(large.len() as u64, &mut encoded);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_left_does_not_pass() {
+    fn a_cancelled_entry_never_passes() {
         let mut turns = turns(&[]);
         let start = Duration::from_secs(1);
         let (tenant, request) = turns.enter(&name("bulk"), 1, PART, start).unwrap();

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_message_overtakes_a_large_one_of_another_lane() {
+    fn a_small_message_overtakes_a_large_one_of_another_tenant() {
         let mut lanes = open(Cutting::Parts { field: FIELD });
         push(&mut lanes, "bulk", 1, 10 * PART_BYTES);
         push(&mut lanes, "bulk", 2, 10);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_around_the_bound_arrives_whole() {
+    fn messages_about_as_long_as_a_part_arrive_whole() {
         for length in (PART_BYTES - 20..PART_BYTES + 20).chain([3 * PART_BYTES - 10]) {
             let mut lanes = open(Cutting::Parts { field: FIELD });
             push(&mut lanes, "bulk", u64::MAX, length);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_not_cut_for_an_end_that_takes_no_parts() {
+    fn large_messages_stay_whole_for_a_peer_that_takes_no_parts() {
         let mut lanes = open(Cutting::Whole);
         push(&mut lanes, "bulk", 1, 3 * PART_BYTES);
         let messages = next(&mut lanes).unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_sent_before_its_turn() {
+    async fn a_message_is_sent_only_once_the_gate_lets_it_pass() {
         let clock = Arc::new(ManualClock::default());
         let gate = Gate::new(clock.clone());
         gate.set(Some((nacre_qos::Link::new(1e3).unwrap(), BTreeMap::new())));

@@ -60,7 +60,7 @@ async fn garbage_closes_its_connection_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_begun_change_ends_although_its_client_is_killed() {
+async fn a_begun_change_is_completed_although_its_client_is_killed() {
     let (_place, service, node, session) = served().await;
     session.send((1..=100).map(|id| asks(id, "hold", "")).collect());
     service.until_begun(100).await;

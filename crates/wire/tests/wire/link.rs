@@ -167,7 +167,7 @@ async fn a_client_that_takes_no_parts_gets_whole_messages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_that_wait_pass_once_the_link_is_not_limited_any_more() {
+async fn waiting_messages_are_sent_once_the_link_has_no_stated_speed() {
     let folder = SocketFolder::new();
     let shaper = shaper();
     // A megabyte takes a quarter of an hour.

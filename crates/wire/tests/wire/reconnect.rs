@@ -101,7 +101,7 @@ async fn without_a_node_calls_fail_after_the_patience_of_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stops_finishes_begun_requests_and_begins_no_others() {
+async fn a_stopping_node_finishes_begun_requests_and_begins_no_others() {
     let folder = SocketFolder::new();
     let old = TestService::new();
     let node = Node::of_service(&folder.endpoint(), &old).await;
