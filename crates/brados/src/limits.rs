@@ -32,9 +32,9 @@ pub const MAX_NAME_BYTES: usize = 128;
 pub const REQUEST_HEAD_BYTES: usize = 64;
 /// Text of the generated class: what the sandbox compiles (`nacre_program::MAX_SOURCE_BYTES`).
 pub const MAX_CLASS_BYTES: usize = 256 * 1024;
-/// The most rules in the generated class. A rule counts once for each method and each variant in
-/// which it occurs. A rule takes about a hundred bytes of Lua, so more rules would exceed
-/// [`MAX_CLASS_BYTES`].
+/// The most rules in the generated class. A rule counts once for each method that runs it, and
+/// several times if the method runs variants of it ([`crate::plan`]). A rule takes about a hundred
+/// bytes of Lua, so more rules would exceed [`MAX_CLASS_BYTES`].
 pub const MAX_RULE_PLANS: usize = 4096;
 /// The most rounds of a recursion at run time. So a program can follow paths of at most this
 /// length. The bound also ends a recursion that makes new values for ever, even on a stock OSD,

@@ -38,7 +38,7 @@ fn run_on(subject: &Subject, script: &Script) -> Result<(), String> {
 }
 
 #[test]
-fn programs_pass_the_cases() {
+fn programs_behave_as_their_cases_say() {
     let mut failures = vec![];
     let mut count = 0;
     for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/behaviour")).unwrap() {

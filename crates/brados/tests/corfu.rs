@@ -128,7 +128,7 @@ fn run(case: &str, subject: &Subject) -> usize {
 }
 
 #[test]
-fn the_corfu_interface_passes_the_cases_of_the_log() {
+fn the_brados_log_passes_the_test_cases_of_the_native_log() {
     for warning in check(PROGRAM) {
         println!("{}", warning.render("log.brados", PROGRAM));
     }

@@ -70,7 +70,7 @@ fn numbers_of(messages: &[OutputRows]) -> Vec<i64> {
 }
 
 #[test]
-fn more_messages_than_fit_into_a_reply_are_drained() {
+fn an_application_can_fetch_more_messages_than_fit_into_a_reply() {
     for subject in [Subject::new(SENDER), Subject::on_stock(SENDER)] {
         for number in 1..=9 {
             subject.call("tell", &[data(number)]).unwrap();

@@ -149,7 +149,7 @@ fn the_layout_decides_where_rows_are_stored() {
 }
 
 #[test]
-fn the_place_of_a_removed_row_is_reused() {
+fn the_space_of_a_removed_row_is_reused() {
     let subject = Subject::new(&with_layout(PROGRAM, &layout("log: appended(map)"), &[]));
     for round in 0..50 {
         for pos in 0..20 {

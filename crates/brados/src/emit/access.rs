@@ -222,9 +222,9 @@ impl MethodWriter<'_> {
         Row::Table(row)
     }
 
-    /// Returns a condition, and the key columns of a stored row (or the first of them). The
-    /// condition is false if a wanted value is nil but its column never is: then no row can match,
-    /// and the nil could not be encoded in the key.
+    /// Returns a condition, and the values of all or the first key columns of a stored row. The
+    /// condition is false if a wanted value is nil but its column is never nil. No row can match
+    /// then, and nil cannot be encoded in such a key.
     fn key_columns(
         &mut self,
         scope: &Scope,

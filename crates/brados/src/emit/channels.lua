@@ -62,8 +62,8 @@ end
 
 --- post_removal: post
 
--- Stores a message that removes the object, only one however many rows of the request ask for the removal. Stores the
--- message's number in the header.
+-- Stores the message that removes the object: only one, even if several rows of the request ask for the removal. Stores
+-- the message's number in the header.
 local function post_removal(object, field, removal, messages, name, width, encode)
   if messages.count > 0 then
     table.sort(messages.keys)

@@ -64,8 +64,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// The row that must not exist for a rule to hold, as local variables. Emits a look-up if the
-    /// row is a stored one. Returns `None` if the row is not in local variables.
+    /// Finds a row that must not exist for a rule to hold. Returns it if it is in local variables,
+    /// else `None`. Emits a look-up first if the row is a stored one.
     pub(super) fn row_found(
         &mut self,
         scope: &Scope,
@@ -122,10 +122,11 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Tries to emit a phase without storing its row: the phase is one rule without a loop, and
-    /// each column of the row is a value that the method already has. Then only the rule's
-    /// condition is stored, in a local variable that says whether the row exists. Rows with the
-    /// same condition share the variable. Returns whether the phase was of this form.
+    /// Tries to emit the relation that a phase computes without storing its row. This is possible
+    /// if one rule without a loop produces the row, and the method already has the value of each
+    /// column. Then only the rule's condition is stored, in a local variable that says whether the
+    /// row exists. Rows with the same condition share the variable. Returns whether it was
+    /// possible.
     pub(super) fn give_at_once(&mut self, phase: &Phase) -> bool {
         let ([Relation::Local(id)], [plan], []) =
             (&phase.relations[..], &phase.once[..], &phase.repeated[..])

@@ -192,8 +192,8 @@ local function in_slots(prefix, at, base, width, limit)
     end
     return state == ELSEWHERE and overflow.find(object, key) or nil
   end
-  -- Returns the state of a slot. If a value is to be stored in a slot past those in use, first extends the slots in
-  -- use up to it.
+  -- Returns the state of a slot. If a value is to be stored past the slots in use, first extends the slots in use, so
+  -- that they include this one.
   local function state_of(object, key, slot, value)
     local states = memory(object, place)
     if slot >= object[at + 1] then

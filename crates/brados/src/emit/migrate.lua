@@ -75,8 +75,8 @@ local function mixed(into, from)
   end
   return place
 end
--- Adds to `moving`, the description of a table, how its rows are packed, its place in each layout, and the places
--- that it has while rows move between a layout and the map.
+-- Adds fields to `moving`, the description of a table: how its rows are packed, its place in each layout, and its
+-- places while rows move between a layout and the map.
 local function add_places(moving, format, map, places)
   moving.format = format
   moving.map, moving.places, moving.between = map, places, { mixed(places[1], map) }

@@ -1,10 +1,10 @@
 //! Emits the decoding of requests, so that a method gets the columns of its request.
 //!
 //! A request is the columns of one row, one after another; `tuple.rs` says how each is encoded.
-//! nacre passes to a method the object `input`, the length of the request and, if it can, the
-//! decoded columns. It can if the columns are numbers, perhaps with one string after them; of the
-//! string it passes the length. Otherwise it passes the request as a string, or only the first
-//! bytes of a long request.
+//! nacre passes to a method the object `input`, the length of the request and, if possible, the
+//! decoded columns. nacre decodes requests that consist of numbers and at most one string at the
+//! end; of the string it passes only the length. It passes any other request as a string, or only
+//! the first bytes of a long one.
 
 use super::encoding::quoted;
 use super::method::MethodWriter;

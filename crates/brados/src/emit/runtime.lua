@@ -458,7 +458,7 @@ end
 
 --- pend: same conflict
 
--- Adds a change of the row with this key to the changes that the end of the request makes.
+-- Records a change of the row with this key. The method makes the recorded changes at the end of the request.
 local function pend(pending, table, what, key, row)
   local entry = pending[key]
   if not entry then

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lua_code_and_the_layouts_agree_on_the_bounds_of_places() {
+    fn the_lua_code_and_the_layouts_have_equal_bounds() {
         let stated = format!("STREAM_END = 16, {}\n", crate::limits::MAX_STREAM_BYTES);
         let is_said = |text: &str| sections().any(|section| section.text.contains(text));
         assert!(is_said(&stated));

@@ -79,8 +79,8 @@ impl MethodWriter<'_> {
         is_scalar
     }
 
-    /// Declares local variables for a row. If only one rule produces the row, that rule is `only`;
-    /// columns for which it uses values that the method already has get no variable.
+    /// Declares local variables for a row. If only one rule produces the row, that rule is `only`.
+    /// A column gets no variable if `only` gives it a value that the method already has.
     pub(super) fn declare_row(&mut self, name: String, id: CollectionId, only: Option<&RulePlan>) {
         let known = only.and_then(|plan| self.known_columns(plan));
         let mut columns = vec![];

@@ -7,9 +7,9 @@
 //! are known.
 //!
 //! [`KeptAs`] says where the state is stored. The greatest or least key of a table (an *end* of the
-//! table) may be stored in the header. An object may have been written by a class that did not
-//! store the end. So if the table is in the map, a class of another layout computes the end anew
-//! when it loads the object ([`refresh_edges`]).
+//! table) may be stored in the header. If the table is in the map, an earlier version of the class
+//! may have written the object without storing the end. So in this case the class computes the end
+//! anew when it loads the object ([`refresh_edges`]).
 //!
 //! A stored aggregate is read like a table: `get(object, key)`, `row(key, value)`, `prefix`. If it
 //! follows the changes of its table (`emit/view_changes.rs`), it also has `load(object, group)` and
@@ -65,7 +65,7 @@ fn edge_number(
     format!("{end}({prefix})")
 }
 
-/// Emits code that computes the greatest and least keys anew that the header stores, for an object
+/// Emits code that computes anew the greatest and least keys that the header stores, for an object
 /// in the layout `physical`. Emits nothing if the header stores no such key.
 pub(super) fn refresh_edges(
     layouts: &Layouts<'_>,

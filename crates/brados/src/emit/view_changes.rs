@@ -125,8 +125,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// The row is counted last. So while the group's count is 0, the code before that knows that
-    /// the row is the first of its group.
+    /// Emits the addition of a new row to its group's state. The number of rows is increased last,
+    /// because the code before it must see the number 0 for the first row of a group.
     fn write_coming(&mut self) {
         self.out.open("if row then");
         self.out.put(format!("local state = {}.state_of(object, row)", self.name));

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_layout_is_refused_with_the_place_of_the_mistake() {
+    fn an_invalid_layout_is_refused_with_the_position_of_the_mistake() {
         for (text, at, message) in [
             ("", 0, "expected a name"),
             ("log", 3, "expected `:`"),

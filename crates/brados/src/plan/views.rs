@@ -6,10 +6,10 @@
 //! table with `<=` rules is not stored but computed, because a request sees some rows of that table
 //! before they are stored.
 //!
-//! **Invariant:** a stored aggregate is found by the key of its group, encoded as in the table. A
-//! `scratch` may be declared with another key (`scratch :n, [:count]`). Then two groups may get the
-//! same key in the `scratch`, which is a conflict. Only computing the aggregate finds the conflict,
-//! so this aggregate is not stored.
+//! **Invariant:** a stored aggregate is found by the key of its group, encoded as in the table. An
+//! aggregate that is declared as a `scratch` with another key (`scratch :n, [:count]`) is computed
+//! and not stored: two groups may get the same key, which is a conflict, and only the computation
+//! finds it.
 
 use crate::ir::{Aggregate, Body, CollectionId, Function, Group, Program};
 use crate::syntax::ast::Kind;

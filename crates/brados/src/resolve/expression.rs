@@ -12,10 +12,10 @@ use nacre_calls::Value;
 type Parameters<'l> = [(&'l Name, usize)];
 
 impl<'a> Resolver<'a> {
-    /// Applies a block to a join; the block says which columns the join yields. If it is a row in
-    /// brackets, the join yields the columns of that row. If it is a variable, the join yields the
-    /// row for which the variable stands. Anything else is a condition, and the join yields the row
-    /// of the relation `side`.
+    /// Applies a block (`{|row| …}`) to a join. What the block contains decides which columns the
+    /// join yields. For a row in brackets, these are the columns of that row. For a variable, they
+    /// are the columns of the relation for which the variable stands. Anything else is a condition,
+    /// and the join yields the columns of the relation `side`.
     pub(super) fn apply(
         &mut self,
         mut select: Select,
