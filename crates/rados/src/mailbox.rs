@@ -35,12 +35,12 @@ pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(8);
 /// How often the cluster is asked whether a watch still exists. This is Ceph's default
 /// (`objecter_tick_interval`).
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// If the cluster was silent for longer than this, it has possibly dropped a notification.
+/// If the cluster was silent for longer than this (a *lapse*), it has possibly dropped a
+/// notification.
 const LAPSE: Duration = Duration::from_millis(6_500);
 /// How often the mailbox checks how long the cluster has been silent. The cluster drops a
-/// notification after [`NOTIFY_TIMEOUT`] of silence, but a silence counts as a lapse from [`LAPSE`]
-/// on. The interval is shorter than the difference, so a check notices every silence that is long
-/// enough to lose a notification.
+/// notification after [`NOTIFY_TIMEOUT`] of silence. The interval is shorter than the time from
+/// [`LAPSE`] to [`NOTIFY_TIMEOUT`], so a check notices every such silence.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 const _: () = assert!(PING_INTERVAL.as_millis() < LAPSE.as_millis());

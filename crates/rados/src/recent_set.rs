@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_is_remembered_for_a_while() {
+    fn a_name_stays_in_the_set_for_a_while() {
         let recent = RecentSet::default();
         let began = Duration::from_secs(100);
         assert!(!recent.holds(&"a", began));

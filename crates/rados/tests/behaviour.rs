@@ -100,7 +100,7 @@ async fn clients_that_change_one_object_at_the_same_time_lose_nothing() {
 }
 
 #[tokio::test]
-async fn an_abandoned_request_does_no_harm() {
+async fn abandoned_reads_do_not_disturb_later_reads() {
     let object = subject("dropped").await.object("a");
     object.does([write_full(vec![7; 100_000]), map_set([("k", "v")])]).await;
     for _ in 0..200 {

@@ -16,11 +16,12 @@
 //! call that changes nothing whether it has the class. If the OSD later answers a change with "I
 //! lack the class", the outcome of that change is unknown.
 //!
-//! If the answer to a change is longer than `osd_max_write_op_reply_len`, an OSD drops the answer
-//! and the change. But the object keeps the size and the time that the change gave to it. If the
-//! call changed nothing, the OSD keeps the whole long answer in its log. So if an answer would be
-//! too long, nacre's class changes nothing, and answers only that. The client then runs the request
-//! itself, and for a while also all other requests of that method.
+//! An answer to a change must not be longer than `osd_max_write_op_reply_len`. If it is, the OSD
+//! drops the answer and the change, but the object keeps the size and the modification time that
+//! the change gave to it. A long answer of a call that changed nothing stays in the OSD's log. So
+//! if an answer would be too long, nacre's class changes nothing and answers only that the answer
+//! is too long. The client then runs the request itself, and for a while also all other requests of
+//! that method.
 
 use std::sync::Arc;
 use std::time::Duration;

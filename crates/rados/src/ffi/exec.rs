@@ -94,10 +94,10 @@ impl CallOperation {
     /// Hands the call to librados.
     ///
     /// librados' C interface has no function that adds a method with an output to a write
-    /// operation. As part of a read operation, the method would not update the object's time of
-    /// change. But read and write operations have the same layout in memory (`ObjectOperationImpl`,
-    /// since Ceph 14; before that they were one type). So the function for read operations also
-    /// works on a write operation.
+    /// operation. As part of a read operation, the method would not update the object's
+    /// modification time. But read and write operations have the same layout in memory
+    /// (`ObjectOperationImpl`, since Ceph 14; before that they were one type). So the function for
+    /// read operations also works on a write operation.
     ///
     /// # Safety
     /// `this` must be alive and unshared until librados has the operation, and must not move until
