@@ -1,7 +1,8 @@
 //! Predicts the cost of a workload in a layout. The module runs the workload's transactions on an
 //! object in memory that records their accesses. The engine's profile gives the cost of
-//! transactions with such accesses. It was measured with methods that compute almost nothing. So
-//! the module also measures how long the program computes in these runs, and adds this time.
+//! transactions with such accesses. The profile was measured with methods that compute almost
+//! nothing. So the module also measures how long the program computes in these runs, and adds this
+//! time.
 
 use std::sync::Arc;
 

@@ -4,8 +4,10 @@
 //! access once, the other [`MANY`] times. Each is measured alone, and with [`DEPTH`] transactions
 //! in flight. The difference between the two transactions gives the cost of one access. What
 //! remains is the base cost of a transaction without accesses. A transaction costs the base cost
-//! plus the costs of its accesses. Costs between the measured sizes are interpolated linearly,
-//! between the two numbers of transactions in flight geometrically.
+//! plus the costs of its accesses.
+//!
+//! The costs for other sizes, and for other numbers of transactions in flight, are interpolated:
+//! linearly between two sizes, geometrically between one transaction and [`DEPTH`] transactions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -188,9 +190,9 @@ impl Depth {
             .sum::<f64>()
     }
 
-    /// The cost in seconds of one more access of `bytes` bytes. Between measured sizes it is
-    /// interpolated, above the last one extrapolated from the last two. Below the first size it is
-    /// the cost of the first.
+    /// The cost in seconds of one more access of `bytes` bytes. It is interpolated between two
+    /// measured sizes. For greater sizes it is extrapolated from the last two, and for lesser sizes
+    /// it is the cost of the first.
     fn of_access(&self, access: Access, bytes: usize) -> f64 {
         let Some(points) = self.added.get(&access) else { return LEAST_SECONDS };
         let behind = points.iter().position(|point| point.bytes >= bytes);

@@ -13,8 +13,8 @@ const MAX_STREAM_BYTES: u64 = 256 * 1024 * 1024;
 
 /// An object in memory that records the accesses of the running transaction.
 ///
-/// Only its stream has a bound. It does not undo a failed transaction, because the classes that run
-/// on it fail before they write.
+/// It limits the length of the stream, but not the map and the attributes. It does not undo a
+/// failed transaction, because the classes that run on it fail before they write.
 #[derive(Debug, Default)]
 pub(crate) struct Sketch {
     exists: bool,

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_by_prediction_is_measured_with_its_header_in_each_place() {
+    fn the_best_predicted_layout_is_measured_with_its_header_in_each_location() {
         let of = |seconds: [f64; 6]| Vec::from_iter(finalists(&seconds, &in_map_or_slots()));
         assert_eq!(of([9.0, 9.0, 9.0, 1.3, 1.2, 1.0]), [0, 3, 4, 5]);
         // The best elsewhere, the plainest that is as good and the plainest of all are among them.
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn regret_is_how_much_slower_than_the_best() {
+    fn the_regret_of_a_choice_is_how_much_slower_it_is_than_the_best() {
         let tuned = Tuned { tried: tried(&[50.0, 100.0]), chosen: 0, rules: vec![] };
         assert_eq!((tuned.regret(0), tuned.regret(1)), (Some(0.5), Some(0.0)));
     }

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_drawn_as_the_lines_say() {
+    fn rows_are_drawn_as_the_workload_says() {
         let workload = Workload::parse(LOG).unwrap();
         assert_eq!((workload.objects, workload.concurrency), (4, DEFAULT_CONCURRENCY));
         assert_eq!(workload.longest_bytes(), 5);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_is_written_as_it_is_read() {
+    fn a_printed_workload_can_be_parsed() {
         let read =
             Workload::parse(&format!("{LOG}\nmix 2 put text(5 of 3), below(9), used")).unwrap();
         assert_eq!(Workload::parse(&read.to_string()).unwrap(), read);

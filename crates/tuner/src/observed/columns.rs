@@ -9,13 +9,13 @@ use super::asked::{Asked, Asking};
 use crate::workload::{Column, MAX_DRAWN_BYTES, MAX_DRAWN_TEXTS};
 
 /// A column counts up if at least this share of its samples is greater than all samples before. The
-/// share is below 1, because requests for several objects are mixed, which each count for
-/// themselves. Of random numbers, hardly any is greater than all before.
+/// share is below 1, because the samples come from requests for several objects, and each object
+/// counts separately. Of random numbers, hardly any is greater than all before.
 const RISING: f64 = 0.3;
 /// Numbers that differ as often as this hardly repeat.
 const FRESH: f64 = 0.6;
-/// A column with at most this many different numbers does not name rows: its numbers are rather
-/// choices or epochs.
+/// A column with at most this many different numbers does not name rows. Its numbers are, for
+/// example, choices or epochs.
 const FEW: f64 = 8.0;
 /// A column hardly changes if at most this share of its values are different. An example is an
 /// epoch, which rises only sometimes.

@@ -10,10 +10,11 @@ use crate::workload::{Column, Line, MAX_DRAWN_BYTES, Pattern};
 const LEAST_SHARE: f64 = 0.02;
 /// Weights of the mix add up to about this.
 const WEIGHTS: f64 = 10_000.0;
-/// How many bytes a request needs for a string column, in addition to the string. Below: for a
-/// number, and for a boolean or nil.
+/// How many bytes a request needs for a string column, in addition to the string.
 const TEXT_BYTES: f64 = 5.0;
+/// How many bytes a request needs for a number.
 const NUMBER_BYTES: f64 = 9.0;
+/// How many bytes a request needs for a boolean or nil.
 const WORD_BYTES: f64 = 1.0;
 
 /// The lines of a method: one for each size that its requests have.
