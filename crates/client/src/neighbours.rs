@@ -2,11 +2,12 @@
 //! cluster.
 //!
 //! A log has one sequencer, which may be a node of any of these folders. The registry of nodes says
-//! where it listens. A node's Unix socket admits only the user who runs the node. So this client
-//! cannot reach a node on another computer, or one that another user runs.
+//! where that node listens. A node's Unix socket admits only the user who runs the node. So this
+//! client cannot reach a node on another computer, or one that another user runs.
 //!
-//! If it cannot reach a log's sequencer, a node of its own folder takes the log over. If clients of
-//! several folders use the log, its sequencer moves back and forth between the folders.
+//! If the client cannot reach a log's sequencer, a node of the client's own folder takes the log
+//! over. If clients of several folders use the log, its sequencer moves back and forth between the
+//! folders.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

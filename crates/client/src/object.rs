@@ -281,7 +281,8 @@ impl Object {
     }
 
     /// Makes this object a copy of a snapshot of another object. This object must not exist. Both
-    /// must be on the same target, so give their names the same `{tag}`.
+    /// must be on the same target. Names with the same part in braces, such as `{a}x` and `{a}y`,
+    /// are always on the same target.
     pub async fn clone_from_snapshot(
         &self,
         source: ObjectName,

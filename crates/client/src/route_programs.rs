@@ -7,9 +7,9 @@ use nacre_route::{APPLICATION_PREFIX, StoredApplication};
 use crate::Cluster;
 
 impl Cluster {
-    /// Checks that no routing rule uses a route program, so that it can be removed. Checks nothing
-    /// if the caller may not read the rules. Then the removal does no harm, because nodes keep the
-    /// version of the program that they have.
+    /// Checks that no routing rule uses a route program, so that it can be removed. If the caller
+    /// may not read the rules, permits the removal without a check: nodes keep using the version of
+    /// the program that they have.
     pub(crate) async fn check_decides_for_no_rule(&self, program: &ProgramId) -> Result<()> {
         let map = match self.maps().get(&ROUTES_MAP.parse()?).await {
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::NotFound) => {
