@@ -1,12 +1,12 @@
 //! Counts the requests of a live class: totals since the class became live, and the columns of
 //! recent requests.
 //!
-//! The counts of a column are bounds and set bits ([`CallCounts`]). Neither can be reduced when old
-//! requests are forgotten, so all counts are dropped together. So that counts remain then, there
-//! are two *generations* of them. New calls are counted in the present generation. The previous
-//! generation is still read, and still counts the calls that began in it. When the present
-//! generation has enough samples, a new generation begins; of the oldest generation only the totals
-//! are kept.
+//! The counts of a column are bounds and set bits ([`CallCounts`]). Single requests cannot be
+//! subtracted from them, so old requests are forgotten by dropping all counts together. There are
+//! two *generations* of counts, so that one remains. New calls are counted in the present
+//! generation. The previous generation is still read, and still counts the calls that began in it.
+//! When the present generation has enough samples, a new generation begins. Of the oldest
+//! generation only the totals are kept.
 //!
 //! **Invariants.** Totals never decrease. The columns of a method describe its most recent
 //! requests, at least [`ENOUGH_SAMPLES`] of them. So a rarely used method keeps its old samples for

@@ -56,8 +56,8 @@ impl Requests {
 
     /// The arguments that the method gets for the current request. If the request has the columns
     /// that the method registered, they are the request's length, its numbers and the lengths of
-    /// its strings; this takes no VM string. Otherwise they are the request (or its first bytes)
-    /// and its length.
+    /// its strings; no VM string is made. Otherwise they are the request (or its first bytes) and
+    /// its length.
     pub fn shown(&self, columns: Option<&[u8]>) -> QuickAnswer {
         let request = self.current.borrow();
         if let Some(numbers) = columns.and_then(|columns| numbers(&request, columns)) {

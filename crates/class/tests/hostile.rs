@@ -11,7 +11,7 @@ use nacre_object::{ErrorKind, Op};
 use support::{Node, small_budget};
 
 #[test]
-fn hostile_scripts_end_in_time_without_a_trace() {
+fn hostile_scripts_end_in_time_and_leave_their_object_unchanged() {
     let node = Node::with_budget(small_budget());
     // Of a CPU, as the budget counts: a busy machine may stop a thread for longer.
     let clock = SystemClock::default();

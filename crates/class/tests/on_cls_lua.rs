@@ -5,7 +5,7 @@ mod suite;
 mod support;
 
 #[test]
-fn ceph_runs_the_scripts_that_it_understands_alike_and_the_engine_runs_the_others() {
+fn ceph_runs_the_scripts_that_mean_the_same_there_and_the_engine_runs_the_others() {
     let node = support::Node::new();
     let ran_there = |body: &str| {
         let count = || node.rados.as_ref().unwrap().osd_counts().by_stock;

@@ -1,5 +1,5 @@
-//! `RemoteClassHost`: the class host of an engine whose methods run outside this process, next to
-//! the objects. An engine that runs a method more than once needs it too.
+//! `RemoteClassHost`: the class host of an engine whose objects are in another process. Such an
+//! engine can run a method in that process, or several times in its own.
 
 use std::sync::Arc;
 

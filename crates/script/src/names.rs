@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_declared_anywhere_are_the_sources_own() {
+    fn a_name_declared_anywhere_in_a_source_counts_as_defined() {
         for (source, expected) in [
             ("local a, b = 1 return a + b + c", &["c"][..]),
             ("function f(x, ...) return x + y end f(1)", &["y"]),

@@ -229,8 +229,8 @@ unsafe fn push(state: *mut ffi::lua_State, text: &[u8]) -> c_int {
     1
 }
 
-/// Calls the ordinary function with all arguments. If there is a failure, the ordinary function
-/// raises it instead of its own work.
+/// Calls the ordinary function with all arguments. If `failure` is given, the ordinary function
+/// only raises this failure.
 ///
 /// # Safety
 /// Only [`call`] may call this, and only while it has pushed nothing.

@@ -137,7 +137,7 @@ fn a_failure_that_was_not_raised_is_not_raised_later() {
 }
 
 #[test]
-fn a_panic_goes_through_to_the_host() {
+fn a_panic_in_a_quick_function_reaches_the_host() {
     let mut vm = vm();
     let panicked =
         catch_unwind(AssertUnwindSafe(|| run(&mut vm, "pcall(answer, 'x') answer('panic')")));

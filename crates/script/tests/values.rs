@@ -19,7 +19,7 @@ fn call(vm: &mut Vm, source: &str, input: &Value) -> Result<Option<Vec<Value>>> 
 }
 
 #[test]
-fn values_cross_as_copies() {
+fn values_pass_into_and_out_of_a_vm_as_copies() {
     let mut vm = support::vm();
     let value = Value::record([
         ("load", Value::sequence([Value::Number(0.5), Value::Number(2.0)])),

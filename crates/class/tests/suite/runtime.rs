@@ -303,7 +303,7 @@ fn a_panic_in_the_engine_is_not_caught_by_a_script() {
 }
 
 #[test]
-fn a_fault_of_an_unreported_call_is_reported_once_the_run_counts() {
+fn a_fault_of_an_unreported_call_is_reported_once_its_result_is_used() {
     let node = Node::new();
     let source = "function m() assert(pcall(objclass.getxattr, 'a')) end objclass.register(m)";
     node.install("m", 1, source).unwrap();
