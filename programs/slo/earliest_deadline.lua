@@ -6,8 +6,8 @@
 -- their tenants share by weight.
 --
 -- Do not use it if a tenant may ask for more than it was promised: its overdue requests come first, and all
--- tenants miss their deadlines. The latencies of `nacre slo admit` are computed for the native order and do not
--- hold for this one.
+-- tenants miss their deadlines. The latencies of `nacre slo admit` are computed for nacre's built-in order, and
+-- do not hold for this one.
 
 local function deadline(entry)
   return entry.slo and entry.slo - entry.waited or math.huge

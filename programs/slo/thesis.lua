@@ -5,8 +5,8 @@
 -- that has been within the buckets longest. Then tenants outside their buckets take turns. Beside these, tenants
 -- without a promise share by weight.
 --
--- Read it to write an order of your own. If you want this order, set no program: the native order decides the
--- same, a hundred times as fast.
+-- Read it to write an order of your own. If you want this order, set no program: nacre's built-in order is
+-- the same, and decides a hundred times as fast.
 
 local function is_before(a, b)
   if a.within ~= b.within then
