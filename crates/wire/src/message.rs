@@ -40,7 +40,7 @@ impl Fields {
         Self { bytes: [0; MAX_FIELDS_BYTES], length: 0 }
     }
 
-    /// The id alone.
+    /// Encodes the id, and no other field.
     pub(crate) fn of_id(id: u64) -> Self {
         Self::new().with(ID_TAG, id)
     }

@@ -184,7 +184,8 @@ impl Link {
 }
 
 impl Link {
-    /// Puts messages in parts together, and takes note of the speed of the node's link.
+    /// Joins the parts of messages that are sent in parts, and notes changes of the speed of the
+    /// node's link.
     fn take_parts(&mut self, messages: &mut Vec<ServerMessage>) -> Result<()> {
         let is_special = |message: &ServerMessage| {
             matches!(message.body, Some(Answer::Part(_) | Answer::LinkSpeed(_)))

@@ -77,7 +77,7 @@ impl Hasher for IdHasher {
 pub(crate) struct Table {
     /// Where calls are put, while the node takes any.
     outbox: Option<Outbox>,
-    /// How fast they are sent. `None` before the first connection.
+    /// Limits how fast calls are sent. `None` before the first connection.
     pace: Option<ClientPace>,
     /// The number of connections so far.
     links: u64,
@@ -120,7 +120,7 @@ impl Table {
         let left = give_up.saturating_sub(now).as_micros();
         let timeout_micros = u64::try_from(left).unwrap_or(u64::MAX).max(1);
         let lane = match (&self.pace, &call.watch) {
-            // A watch begins before it ends.
+            // In a lane, a watch could be sent after the message that ends it.
             (Some(pace), None) => pace.lane(call, outbox),
             _ => Lane::MAIN,
         };

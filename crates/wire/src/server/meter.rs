@@ -130,7 +130,7 @@ fn number_of(op: &Op) -> u8 {
 pub(crate) struct Begun {
     pub(crate) kind: Kind,
     pub(crate) at: Duration,
-    /// Where its answer waits to be sent.
+    /// The lane of the outbox in which the answer is to wait.
     pub(crate) lane: Lane,
 }
 

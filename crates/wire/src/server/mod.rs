@@ -160,7 +160,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Limits what tenants send and receive while the speed of this link is stated.
+    /// Shares this network link among tenants, while its speed is stated.
     pub fn link(mut self, link: Arc<LinkShaper>) -> Self {
         self.node.link = Some(link);
         self

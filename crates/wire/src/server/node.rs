@@ -60,7 +60,7 @@ pub(crate) struct Node {
     /// The spans of traced messages.
     pub(crate) spans: Arc<Spans>,
     pub(crate) handshake_timeout: Duration,
-    /// The node's network link, if it is to be shaped.
+    /// The node's network link, if tenants are to share it as they were promised.
     pub(crate) link: Option<Arc<LinkShaper>>,
     /// Limits on sessions.
     pub(crate) sessions: SessionSlots,
