@@ -5,7 +5,7 @@
 //! traffic.
 //!
 //! No queue can delay direct traffic. Instead [`NodeSlo::note_direct`](crate::NodeSlo::note_direct)
-//! charges its work to nacre's background tenant, and reports show it.
+//! charges the work of this traffic to nacre's background tenant, and shows it in reports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -31,8 +31,8 @@ pub fn follow(maps: Maps, node: Arc<NodeSlo>) -> JoinHandle<()> {
     })
 }
 
-/// Tells the link of a node its speed and how tenants share it, now and after every change of the
-/// map `slo`, until the task is aborted.
+/// Spawns a task that sets the speed of a node's link, and how tenants share the link. It reads
+/// both from the map `slo`, now and after every change, until it is aborted.
 pub fn follow_link(maps: Maps, node: NodeName, link: Arc<LinkShaper>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let Ok(name) = SLO_MAP.parse() else { return };

@@ -49,8 +49,8 @@ struct Sharing {
     node: Arc<NodeSlo>,
     clock: Arc<dyn Clock>,
     seen: ClaimAges,
-    /// For each promise, the total work that clients had asked for by the last claim, and the time
-    /// of that claim.
+    /// For each promise, the total work that clients had asked for when the last claim was made,
+    /// and the time of that claim.
     asked: BTreeMap<Shared, (f64, Duration)>,
 }
 

@@ -65,7 +65,7 @@ pub(crate) const MAX_ADVISED_MOVES: usize = 8;
 pub(crate) const MAX_MOVERS: usize = 16;
 /// The pause before a map that could not be read is read again.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);
-/// How much later than it could a node sends or reads the next part, because timers have steps of a
+/// How late a node may send or read the next part of a message, because its timers have steps of a
 /// millisecond.
 pub(crate) const LINK_LAG_SECONDS: f64 = 2e-3;
 /// The slowest and the fastest link. A slower one is a mistake in the unit; a faster one does not

@@ -1,11 +1,11 @@
-//! The network links that requests pass, as queues of the admission.
+//! The network links that requests pass. Admission treats each link as two queues.
 //!
-//! Each direction of a link is one more queue. It carries one second of work a second. A request
-//! passes the client's link, the link of the node, the target, and both links back. Without a
-//! stated link there is no such queue.
+//! Each direction of a link is a queue that does one second of work a second. A request passes the
+//! client's link, the node's link and the target, and then both links back. A link whose speed is
+//! not known has no queues.
 //!
-//! On the embedded engine a target is a node, so its requests pass the link of that node. On Ceph
-//! every node with a link may be the gateway that a request passes.
+//! On the embedded engine a target is a node, so its requests pass the link of that node. On Ceph a
+//! request may pass any gateway, and so any node's link.
 
 use nacre_object::{NodeName, Result, TargetName, TenantName};
 use nacre_qos::{
@@ -56,23 +56,24 @@ impl LinkQueue<'_> {
         }
     }
 
-    /// The longest time for which others keep the link busy before it is the turn of a message.
+    /// How long a message may wait for a part of another message that the link is already sending.
     fn blocking_seconds(&self) -> f64 {
         self.link.messages_seconds(1, PART_BYTES as u64) + LINK_LAG_SECONDS
     }
 }
 
-/// The name of a direction of a node's link: `in` is what the node receives.
+/// The name of a direction of a node's link: `in` is the direction in which the node receives.
 fn node_link(node: &NodeName, direction: &str) -> String {
     format!("the link of {node}, {direction}")
 }
 
-/// The name of what a node receives, in [`PromisedFlow::target`](crate::PromisedFlow::target).
+/// The name of the direction in which a node receives, in
+/// [`PromisedFlow::target`](crate::PromisedFlow::target).
 pub(crate) fn received_by(node: &NodeName) -> String {
     node_link(node, "in")
 }
 
-/// The name of what a node sends.
+/// The name of the direction in which a node sends.
 pub(crate) fn sent_by(node: &NodeName) -> String {
     node_link(node, "out")
 }
@@ -156,8 +157,8 @@ impl<'a> Queues<'a> {
         legs
     }
 
-    /// The nodes with a link that a request to a target may pass; `None` stands for a node without
-    /// a stated link.
+    /// The nodes whose links a request to a target may pass. If no such link is known, the only
+    /// item is `None`.
     fn nodes_before(&self, target: &TargetName) -> Vec<Option<End<'a>>> {
         let nodes = self.links.iter().filter(|link| link.direction == LinkDirection::Out);
         let nodes = nodes.map(|link| link.end).filter(|end| match end {
@@ -168,8 +169,7 @@ impl<'a> Queues<'a> {
         if nodes.is_empty() { vec![None] } else { nodes }
     }
 
-    /// What the traffic of a tenant brings to each link that it passes. `at_targets` is what it
-    /// brings to targets.
+    /// The traffic of a tenant at each link that it passes. `at_targets` is its traffic at targets.
     ///
     /// # Errors
     /// `Unsupported` if the sizes of the requests are not known; the errors of the trace.
@@ -201,7 +201,7 @@ impl<'a> Queues<'a> {
         Ok(flows)
     }
 
-    /// What the requests to the targets behind a link bring to it.
+    /// The arrival curve, at a link, of the requests to the targets behind it.
     fn curve(
         &self,
         link: &LinkQueue<'_>,
@@ -282,8 +282,8 @@ mod tests {
         SloState { profiles: profiles.into(), links: links.collect(), ..SloState::default() }
     }
 
-    /// 60 reads of a mebibyte a second at each of two targets: a sixth of what a target does, and
-    /// half of what a link of 1 Gbit/s carries.
+    /// Asks for 60 reads of a mebibyte a second at each of two targets. They take a sixth of a
+    /// target's time, and half of the time of a link of 1 Gbit/s.
     fn ask<'a>(tenant: &str, client_link: Option<f64>) -> Ask<'a> {
         let rate = Rate { kind: IoKind::Read, bytes: MEBIBYTE, per_second: 120.0, burst: 1 };
         Ask {
@@ -321,7 +321,8 @@ mod tests {
         let promise = admitted(&mut fast, &ask("gold", None));
         let node = NodeName::new("storage.0").unwrap();
         let (sent, received) = (promise.bucket_sent_by(&node), promise.bucket_received_by(&node));
-        // 60 * (200 + 1.1 * 1 MiB) bytes of 125e6, and 60 * (200 + 0.025 * 1 MiB).
+        // Each second the node sends 60 * (200 + 1.1 * 1 MiB) bytes, and receives 60 * (200 + 0.025
+        // * 1 MiB). The link carries 125e6 bytes a second.
         assert!((sent.unwrap().rate - 0.5537).abs() < 1e-3, "{sent:?}");
         assert!((received.unwrap().rate - 0.0127).abs() < 1e-3, "{received:?}");
     }
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_the_sum_over_the_way() {
+    fn the_latency_bound_covers_the_target_and_the_links() {
         let at_targets = admitted(&mut state(&[]), &ask("gold", None)).bound_seconds;
         let mut links = state(&[("storage.0", GIGABIT), ("storage.1", GIGABIT)]);
         let with_links = admitted(&mut links, &ask("gold", None)).bound_seconds;
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stochastic_promise_is_refused_where_a_link_is_passed() {
+    fn a_stochastic_promise_over_a_link_is_refused() {
         let violation = Some(0.001);
         let links = state(&[("storage.0", GIGABIT)]);
         let error = decide(&links, &Ask { violation, ..ask("gold", None) }).unwrap_err();
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_holds_for_the_links_that_it_was_made_with() {
+    fn a_promise_made_with_other_links_must_be_made_again() {
         let mut state = state(&[]);
         admitted(&mut state, &ask("one", None));
         state.links.insert("storage.0".parse().unwrap(), Link::GIGABIT);
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_link_nothing_changes() {
+    fn a_cluster_without_links_stores_nothing_about_links() {
         let mut state = state(&[]);
         let epoch = crate::placement_epoch(state.profiles.keys());
         assert_eq!(state.placement_epoch(), epoch);
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_without_sizes_are_refused_where_a_link_is_passed() {
+    fn a_watched_curve_is_refused_on_a_link_because_request_sizes_are_unknown() {
         let state = state(&[("storage.0", GIGABIT)]);
         let line = RateBurst { rate: 0.1, burst_seconds: 0.1 };
         let curve = ArrivalCurve::lower_envelope(&[line]).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! A promise stores the bound of its admission. Since then a measurement may have changed the
 //! profiles, and other promises may have ended. [`present_bounds`] computes the bounds again. They
-//! hold for requests within the token buckets that the tenants have.
+//! hold for tenants whose requests conform to their token buckets.
 
 use std::collections::BTreeMap;
 

@@ -189,8 +189,8 @@ impl Slos {
         .await
     }
 
-    /// States the speed of the network link of some nodes; with `None` it is not known any more.
-    /// Promises that were made with other links must be made again.
+    /// Stores the speed of the network links of some nodes; `None` removes the speed. Promises that
+    /// were made with other links must be made again.
     ///
     /// # Errors
     /// `Invalid` for a speed out of bounds; `Unavailable`.

@@ -130,7 +130,8 @@ impl Traffic<'_> {
 }
 
 impl Traffic<'_> {
-    /// The target of a request of a trace; `None` if this is no trace, or the trace does not say.
+    /// The target of a request of a trace. `None` if this traffic is no trace, or if the trace does
+    /// not name the object.
     pub(crate) fn target_of(&self, record: &TraceRecord) -> Result<Option<TargetName>> {
         let Self::Trace { trace, pool, block_bytes, locate, .. } = self else { return Ok(None) };
         let Some(name) = trace.object(record, *block_bytes) else { return Ok(None) };
@@ -139,7 +140,7 @@ impl Traffic<'_> {
     }
 }
 
-/// The error for traffic that passes a link, of which nobody knows how large requests are.
+/// The error for traffic that passes a link although the sizes of its requests are unknown.
 pub(crate) fn without_sizes(link: &str) -> Error {
     Error::unsupported(format!("watched curves do not say what requests bring to {link}"))
         .hint("give --rate and --bytes, or --trace-file")
@@ -226,8 +227,8 @@ impl Layout for Placed<'_> {
     }
 }
 
-/// A profile that has the lowest bandwidth of all targets at each size. So it underestimates the
-/// work of a request on no target.
+/// A profile with the lowest bandwidth of all targets at each size. So it never underestimates the
+/// work of a request, whatever the request's target.
 fn slowest<'a>(profiles: impl Iterator<Item = &'a StoredProfile> + Clone) -> Result<Profile> {
     let rows = profiles.clone().flat_map(|stored| stored.profile.rows());
     let mut sizes: Vec<_> = rows.map(|row| row.bytes).collect();

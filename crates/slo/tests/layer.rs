@@ -323,8 +323,8 @@ async fn a_report_has_latencies_by_tenant() {
     let p50 = gold.minute.percentile_seconds(50.0).unwrap();
     assert!((p50 / 0.04 - 1.0).abs() < 0.1, "{p50}");
     assert_eq!((gold.requests, gold.within, gold.misses), (1, 1, 0));
-    // The bucket held 0.05 s of work. One request took its work out, and the bucket regains 0.2 s
-    // of work a second.
+    // The bucket held 0.05 s of work, and the request took 0.01 s. In the next 0.04 s the bucket
+    // regained 0.008 s, at 0.2 s of work a second.
     assert!((gold.tokens_seconds[0] - 0.048).abs() < 1e-9, "{:?}", gold.tokens_seconds);
 }
 

@@ -25,8 +25,8 @@ pub(super) enum Charging {
     Before,
     /// For a read of unknown length: when its reply arrives, computed from the profile.
     ByReply,
-    /// For a method call: when it is done. Its work is the time for which the target was busy with
-    /// it, but at least the work by the profile.
+    /// When a method call is done. Its work is the time for which it kept the target busy, but at
+    /// least the work that the profile predicts.
     ByTime,
     /// Like `ByTime`, but without the profile.
     ByTimeAlone,

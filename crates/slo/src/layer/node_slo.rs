@@ -204,9 +204,9 @@ impl NodeSlo {
         self.all_queues().iter().map(|queue| queue.sent()).collect()
     }
 
-    /// Takes two readings of a target's counters, to compute the direct traffic between them.
-    /// Reports show it, and its work is charged to nacre's background tenant. If a reading is
-    /// missing, the direct traffic is unknown.
+    /// Computes the direct traffic (requests that pass no gateway) from two readings of a target's
+    /// counters. Charges its work to nacre's background tenant, and shows it in reports. If a
+    /// reading is missing, the direct traffic is unknown.
     pub fn note_direct(
         &self,
         target: &TargetName,

@@ -86,8 +86,8 @@ impl SloState {
         xxh3_64(&encode(&profiles)) & ((1 << 53) - 1)
     }
 
-    /// The epoch of the placement: changes whenever a target or a link is added, removed or
-    /// replaced. Promises hold for one epoch. Without links it is that of the targets alone.
+    /// A number that changes whenever a target or a link is added, removed or replaced. A promise
+    /// is valid for one such number only. Without links, the number depends on the targets alone.
     pub fn placement_epoch(&self) -> u64 {
         let links = self.links.iter();
         let links = links.map(|(node, link)| format!("link {node} {}", link.bytes_per_second()));
