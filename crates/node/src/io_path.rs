@@ -15,8 +15,8 @@
 //! | [`DeviceLimitLayer`](crate::device_limit::DeviceLimitLayer) | It simulates a slower device, so no other layer is between it and the engine. Demonstrations set its limit; otherwise it does nothing. |
 //! | engine | It keeps the data. |
 //!
-//! A future cache belongs below the switch. It then stores bytes under the name of the object that
-//! really keeps them.
+//! If a cache is added, it belongs below the switch. There it sees the object that really keeps the
+//! bytes.
 
 use std::sync::Arc;
 

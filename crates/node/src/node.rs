@@ -262,9 +262,9 @@ fn record_of(
         name: name.clone(),
         roles: entry.roles.iter().map(|role| role.as_str().to_owned()).collect(),
         address: found_at(cluster, entry)?.to_string(),
-        // An incarnation must be greater than the one before. If the clock was set back, the
-        // registry refuses this one, and the node reports the refusal as an error of its
-        // membership.
+        // The incarnation identifies this start of the node, and must be greater than at the start
+        // before. If the clock was set back, the registry refuses the incarnation, and the node
+        // reports the refusal as an error of its membership.
         incarnation: now_micros,
         started_at_micros: now_micros,
         up: true,

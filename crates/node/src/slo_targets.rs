@@ -1,7 +1,8 @@
-//! `SloTargets`: the targets of a running cluster as tail-latency promises see them, what requests
-//! cost there, and the objects that each keeps. `nacre slo`, the demo and benches use it.
+//! `SloTargets`: the targets to which tail-latency promises apply, in a running cluster. It
+//! measures what requests cost on each target, and finds objects that each target keeps. The
+//! commands `nacre slo`, the demo and benches use it.
 //!
-//! On Ceph the targets are OSDs, and the gateways know them.
+//! On Ceph the targets are OSDs, and a gateway says which OSD serves an object.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,14 +23,14 @@ use crate::{SLO_SERVICE, WatchRequest};
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Names that are tried to find objects of each target.
 const MAX_TRIED_NAMES: usize = 4096;
-/// How many object names are tried at least. If none of them maps to an OSD, the OSD stores no
-/// placement group of the pool.
+/// How many object names are tried at least. An OSD to which none of these names maps is assumed to
+/// store nothing of the pool.
 const ENOUGH_NAMES: usize = 256;
 
 /// The pool of the objects that are measured with. It is removed afterwards.
 const PROFILE_POOL: &str = "nacre-slo-profile";
 
-/// How the targets of a cluster are reached.
+/// Reaches the targets of a cluster.
 pub struct SloTargets {
     sessions: Sessions,
     /// The storage nodes, by name.
@@ -135,7 +136,8 @@ impl SloTargets {
         Ok(objects)
     }
 
-    /// Prepares a measurement of all targets that takes about `time`: finds objects of each target.
+    /// Prepares a measurement of all targets that takes about `time`: creates a pool, and chooses
+    /// objects on each target.
     ///
     /// # Errors
     /// As [`SloTargets::locate`].
@@ -148,7 +150,7 @@ impl SloTargets {
         };
         let fingerprint = format!("{engine}, nacre {}", env!("CARGO_PKG_VERSION"));
         let plan = ProfilePlan::within(time, fingerprint, commits);
-        // Of two who measure at a time each has objects of its own.
+        // Two measurements at the same time use different objects.
         let prefix = format!("{:016x}", Random::from_system().next_u64());
         let objects = self.objects(&pool, &prefix, plan.objects()).await?;
         Ok(Profiling { cluster: self.cluster.clone(), pool, plan, objects })

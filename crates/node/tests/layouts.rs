@@ -16,8 +16,8 @@ use nacre_conformance::wait::{eventually, within_deadline};
 use nacre_node::{LayoutChange, LayoutKeeper, Layouts, LocalCluster, Phase};
 use tempfile::TempDir;
 
-/// Three tables: `kv` may use any layout, `names` is in the map in every layout, and `last` has a
-/// single row.
+/// Three tables: `kv` may use any layout, `names` is in the object's map in every layout, and
+/// `last` has a single row.
 const PROGRAM: &str = "state do
   table :kv, [:at:int] => [:value:bytes]
   table :names, [:value:bytes, :at:int]

@@ -3,7 +3,8 @@
 //!
 //! The next step follows from the recorded phase and from the active version. So any process that
 //! reads the record can continue the change, even after a person has activated another version. The
-//! *base* is the version before the change; `sources` explains the *bridge* and the *target*.
+//! *base* is the version before the change. The *bridge* and the *target* read rows in the old and
+//! in the new location. The bridge writes rows to the old location, the target to the new one.
 //!
 //! | recorded | active | next |
 //! |---|---|---|
@@ -12,9 +13,9 @@
 //! | target | bridge | activate the target |
 //! | any | target | wait until the target is live on all nodes, then record phase `walk` |
 //! | walk | bridge | the change was rolled back: move the objects back |
-//! | walk | the same, activated again | another version was active meanwhile: start the walk again |
+//! | walk | the walk's version, activated again | another version was active meanwhile: start the walk again |
 //! | target, walk | base | the change was rolled back past the bridge; only the bridge can read moved objects: activate it |
-//! | any | another | end the change: a person activated that version |
+//! | any | any other version | end the change: a person activated that version |
 //!
 //! A finished change stays in the record. If a person rolls it back later, the walk starts again in
 //! the other direction.
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_stored_without_its_activation_continues_but_never_counts_as_settled() {
+    fn a_walk_stored_without_its_activation_continues_but_never_counts_as_complete() {
         let change = change(Phase::Walk(Walk { version: 3, ..Walk::default() }));
         assert!(matches!(change.next(Some(once(3))), Step::Walk(_)));
         assert!(!change.is_turned(Some(once(3))) && !change.is_settled_since(once(3)));

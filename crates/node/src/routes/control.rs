@@ -82,7 +82,8 @@ impl NodeSwitch {
     /// the rules in the map soon replace them.
     ///
     /// # Errors
-    /// `Exhausted` if there are too many rules; those of the store that keeps the record of rules.
+    /// `Exhausted` if there are too many rules; an error of the store that keeps the record of
+    /// rules.
     pub async fn install(self: &Arc<Self>, insertions: Vec<Vec<Rule>>) -> Result<()> {
         let switch = Arc::clone(self);
         let in_force = Arc::new(InForce::new(switch.name().to_string()));
@@ -145,8 +146,8 @@ impl Control {
         self.note(applied);
     }
 
-    /// Notes how an update ended. Installed rules are in force once all programs that they name are
-    /// on this node.
+    /// Records how an update ended. Installed rules are in force once this node has all programs
+    /// that they name.
     fn note(&self, updated: Result<()>) {
         if let Err(error) = updated {
             return self.in_force.note_problem(&error);
@@ -202,8 +203,9 @@ impl Control {
             Some(_) => {}
             None => {
                 self.start().await;
-                // A switch that never had rules has sent no bytes to other nodes. It starts with an
-                // empty set of rules, so it need not ask other nodes for bytes.
+                // A switch that never had rules has sent no bytes to other nodes. Give it an empty
+                // set of rules first: then it need not ask other nodes for bytes when it gets its
+                // rules.
                 let rules = [(name.clone(), vec![])].into();
                 self.begin(Wanted { rules, ..Wanted::default() }).await?;
             }

@@ -1,4 +1,4 @@
-//! `InForce`: how far a node has followed the map `routes`.
+//! `InForce`: which epochs of the map `routes` a node applies.
 //!
 //! The node's controller notes each epoch whose rules its switch has installed. The tail-latency
 //! application notes each epoch whose settings it applies. `nacre route put`, `rm` and `tail` ask
@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nacre_object::Error;
 use serde::{Deserialize, Serialize};
 
-/// How far a node has followed the map of rules.
+/// The epochs of the map of rules that a node applies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteProgress {
-    /// The target whose objects come by the node's switch.
+    /// The target whose IO passes the node's switch.
     pub target: String,
     /// The epoch of the map whose rules the switch has installed; 0 until the node has read the
     /// map.
@@ -53,7 +53,7 @@ impl InForce {
         self.lock().tail_epoch = epoch;
     }
 
-    /// The node cannot install the latest rules, or not yet.
+    /// Records why the node cannot install the latest rules, or cannot do so yet.
     pub fn note_problem(&self, error: &Error) {
         self.lock().problem = Some(error.to_string());
     }

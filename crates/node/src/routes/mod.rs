@@ -15,10 +15,10 @@
 //!    an IO. [`read_with_stat`] answers reads of whole objects. [`programs`] runs the programs that
 //!    rules name.
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
-//!    which object keeps the bytes. [`report`] is what the service says of the switch.
+//!    which object keeps the bytes. [`report`] is the service's report about the switch.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
 //! 6. [`tail`]: the application that sends the writes of an overloaded target to other targets.
-//! 7. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node has reached, and what
+//! 7. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node applies, and what
 //!    the switch has done.
 //!
 //! # Invariants

@@ -73,8 +73,8 @@ pub struct RouteWay {
     pub application: Option<String>,
     /// Whether the switch itself made the rule, because reads follow writes.
     pub is_made: bool,
-    /// The program that the rule names, with the version that decides: NAME@VERSION. If a rule that
-    /// the program inserted decides, the text of that rule.
+    /// The program that the rule names, with the version that decides, as NAME@VERSION. If the
+    /// program has inserted a rule that decides instead, the text of the inserted rule.
     #[serde(default)]
     pub program: Option<String>,
     /// Where the bytes go.

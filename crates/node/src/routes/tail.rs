@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_sends_writes_away_and_its_end_brings_bytes_home() {
+    fn a_burst_sends_writes_to_other_targets_and_its_end_moves_the_bytes_back() {
         let seconds = [[100; 60].as_slice(), &[1000; 40], &[100; 60]].concat();
         let decided = decisions(&seconds);
         let [(sent, Decision::SendAway), (home, Decision::BringHome)] = decided[..] else {

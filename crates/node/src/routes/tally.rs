@@ -1,7 +1,7 @@
 //! `Tally`: counts what a node's switch does, for `nacre route status` and for Prometheus.
 //!
-//! The path of an IO only adds to a counter of its rule. Applications are looked up when rules
-//! change and when somebody reads the counters.
+//! An IO only increments a counter of the rule that decided about it. These counters are added up
+//! by application when rules change, and when somebody reads them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,7 +44,7 @@ struct Counted {
 }
 
 impl Tally {
-    /// A rule has decided about a piece of an IO.
+    /// Records that a rule has decided about a piece of an IO.
     pub fn decided(&mut self, rule: RuleId, table: &RuleTable) {
         // The switch makes such a rule for each write. A counter for each would grow without bound.
         if rule.is_made() {
@@ -61,17 +61,18 @@ impl Tally {
         }
     }
 
-    /// An IO is done that was sent in so many pieces.
+    /// Records that an IO is done, and how many pieces it had.
     pub fn finished(&mut self, pieces: usize) {
         self.split += u64::from(pieces > 1);
     }
 
-    /// Bytes that an application had sent elsewhere were moved home.
+    /// Records that bytes which an application had sent elsewhere were moved home, to the node that
+    /// holds their object.
     pub fn brought_home(&mut self, application: &ApplicationName, bytes: u64) {
         self.totals_of(application).brought_home += bytes;
     }
 
-    /// The switch has new rules. Their counters start from 0.
+    /// Records that the switch has new rules. Their counters start from 0.
     pub fn begin_rules(&mut self) {
         for (_, Counted { application, count }) in std::mem::take(&mut self.rules) {
             self.totals_of(&application).decided += count;
