@@ -3,8 +3,8 @@
 //! spreads them. The clients of a log compete for it, so each position costs an exchange with the
 //! sequencer (Malacology, section "Load balancing ZLog sequencers with Mantle").
 //!
-//! Each round measures the gathered sequencers both before and after the spread ones. So a machine
-//! that becomes slower or faster affects both results alike.
+//! Each round measures the sequencers on one node, then spread over the nodes, and then on one node
+//! again. So a machine that becomes slower or faster affects both results alike.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

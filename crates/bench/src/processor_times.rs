@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stolen_part_is_that_of_the_time_between_two_looks() {
+    fn the_stolen_share_covers_the_time_between_two_readings() {
         let text = |user, steal| format!("cpu  {user} 0 0 100 0 0 0 {steal} 7 0\ncpu0 1 1 1 1\n");
         let times = |user, steal| ProcessorTimes::parse(&text(user, steal)).unwrap();
         let (then, now) = (times(100, 50), times(195, 55));

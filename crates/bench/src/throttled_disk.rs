@@ -1,10 +1,10 @@
-//! `ThrottledDisk`: a file system of its own on a loop device, which the kernel slows down to a given
-//! rate. Benches put each target on one, so that the targets together need less than the machine's
-//! disk and processors can do. Then no target slows down another.
+//! `ThrottledDisk`: a file system on a loop device that the kernel slows down to a given rate.
+//! Benches put each target on such a disk. The targets together then need less than the machine's
+//! disk and processors can do, so no target slows down another.
 //!
-//! The kernel limits a device for each group of processes (cgroups, version 1, `blkio`). Pages that
-//! the kernel writes back count for the root group, so that group is limited, and the group of this
-//! process if it is another.
+//! The kernel has a limit for each group of processes and device (cgroups, version 1, `blkio`). It
+//! counts the pages that it writes back for the root group. So both the root group and the group of
+//! this process are limited.
 //!
 //! **Invariant:** when the value is dropped, the limit, the mount and the loop device are gone. If a
 //! process still uses the disk, the kernel removes mount and device when that process ends.
@@ -44,13 +44,13 @@ pub(crate) struct ThrottledDisk {
 }
 
 impl ThrottledDisk {
-    /// Makes a file of `size` bytes, a file system in it, and mounts that at an empty folder. The
-    /// file needs space only for what is written. From then on the disk reads and writes at most
-    /// `bytes_per_second`, each.
+    /// Makes a file of `size` bytes with a file system, and mounts it at an empty folder. The file
+    /// takes up space only for written data. From then on the disk reads at most
+    /// `bytes_per_second`, and writes at most as many.
     ///
     /// # Errors
-    /// `Unsupported` if this process may not do that, or if the kernel has no such groups;
-    /// `Unavailable` if the file cannot be written.
+    /// `Unsupported` if this process may not mount or limit a disk, or if the kernel lacks cgroups
+    /// of version 1; `Unavailable` if the file cannot be written.
     pub fn mount(image: &Path, size: u64, folder: &Path, bytes_per_second: u64) -> Result<Self> {
         let groups = groups()?;
         let made = fs::File::create(image).and_then(|file| file.set_len(size));
@@ -118,8 +118,8 @@ impl ThrottledDisk {
 
 impl Drop for ThrottledDisk {
     fn drop(&mut self) {
-        // First, so that what is still to be written does not take long. Nobody can be told of a
-        // failure here.
+        // Remove the limit first, so that the kernel can write the remaining pages fast. A failure
+        // cannot be reported here.
         let _ = self.limit(0);
         if self.is_mounted {
             self.unmount();
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_for_devices_is_found_among_those_of_a_process() {
+    fn the_blkio_group_of_a_process_is_found_in_its_cgroup_file() {
         let line = |text| group_of_line(text);
         assert_eq!(line("7:blkio:/user/one"), Some("/user/one"));
         assert_eq!(line("4:cpu,blkio:/"), Some("/"));

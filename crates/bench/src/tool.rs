@@ -5,11 +5,12 @@ use std::process::{Command, Stdio};
 
 use nacre_object::{Error, Result};
 
-/// Runs a program to its end, and returns what it printed. The caller waits for it, and Ctrl-C does
-/// not reach it, so it never stops half-way.
+/// Runs a program to its end, and returns what it printed. The call blocks, and Ctrl-C does not
+/// reach the program, so it never stops half-way.
 ///
 /// # Errors
-/// `Unavailable` with what it said, if it cannot be run or fails.
+/// `Unavailable` if the program cannot be run or fails. The error quotes the program's error
+/// output.
 pub(crate) fn run(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).process_group(0).output();
     let name = command.get_program().to_string_lossy();

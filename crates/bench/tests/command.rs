@@ -80,8 +80,8 @@ fn loop_files() -> Vec<String> {
     files.filter_map(|file| fs::read_to_string(file).ok()).collect()
 }
 
-/// As root where the kernel can slow disks down, the command is interrupted while it uses them.
-/// Elsewhere it refuses to measure.
+/// As root, on a kernel that can slow disks down, the test interrupts the command while it uses
+/// such disks. Elsewhere the command refuses to measure.
 #[test]
 fn an_interrupted_measurement_on_throttled_disks_leaves_no_disk() {
     let folder = tempfile::tempdir().unwrap();

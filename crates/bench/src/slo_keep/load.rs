@@ -1,9 +1,9 @@
-//! The load of `slo-keep`, the same for every side: tenants that keep to their rate, and one that
-//! writes as hard as it can.
+//! The load of `slo-keep`: tenants that keep to their rate, and one that writes as fast as it can.
+//! Every compared system gets the same load.
 //!
 //! A conforming tenant sends at the times that its rate sets, whether or not earlier requests have
-//! been answered. Its latencies count from the time at which a request was due, so a stall counts
-//! for all requests that came in it.
+//! been answered. A latency counts from the time at which the request was due. So a stall adds to
+//! the latencies of all requests that were due during it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ const USED_RATE: f64 = 0.9;
 const REQUESTS_OF_AN_OBJECT: usize = 8;
 /// After a failure the bursting tenant waits this long.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The burst has filled all queues after so long.
+/// After this time the burst has filled all queues.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// An object, and the client that writes it.
@@ -50,10 +50,11 @@ impl WriteTarget {
 /// Where each tenant writes; neighbours are on different targets.
 pub(super) type WriteTargets = [Vec<WriteTarget>; TENANTS.len()];
 
-/// Lets all tenants work, and measures them for `span` as soon as the burst has filled the queues.
+/// Lets all tenants send requests, and measures them for `span`. The measurement begins when the
+/// burst has filled the queues.
 ///
 /// # Errors
-/// `Unavailable` if a task is cut off. Requests that fail are counted.
+/// `Unavailable` if a task of the load ends early. A failed request is only counted.
 pub(super) async fn play(
     places: &WriteTargets,
     rates: [f64; TENANTS.len()],
@@ -144,8 +145,8 @@ impl Writer {
         }
     }
 
-    /// Writes once, and counts the request. Conforming requests count if they were due in the
-    /// window, those of a burst if they ended in it.
+    /// Writes once, and counts the request if it belongs to the measured time. A request of a
+    /// conforming tenant must be due in this time. A request of the bursting tenant must end in it.
     async fn write(&self, place: usize, due: Duration) -> Result<()> {
         let outcome = self.places[place].write(self.data.clone()).await;
         let now = self.clock.monotonic();

@@ -2,16 +2,16 @@
 //! far more than it asked for.
 //!
 //! Three tenants are promised the latencies of the thesis, scaled to this machine's speed. Two of
-//! them send what they asked for; the third writes as hard as it can. The same load is measured on
-//! several sides, in turns:
+//! them send what they asked for; the third writes as hard as it can. The bench compares several
+//! ways to serve this load (sides), in turns:
 //!
 //! - promises are enforced;
 //! - nothing is enforced: nodes pass requests on as they come;
 //! - on Ceph also without nacre, with each of the two queues that an OSD can have.
 //!
-//! Every target has a disk of its own, which is slowed down until three targets together need less
-//! than this machine's disk and processors can do. A round in which the host took time from this
-//! machine is discarded.
+//! Every target has a disk of its own. The kernel slows it down, so that three targets together
+//! need less than this machine's disk and processors can do. A round in which the host took time
+//! from this machine is discarded.
 
 mod figures;
 mod load;
@@ -46,11 +46,11 @@ use crate::throttled_disk::ThrottledDisk;
 const TARGETS: usize = 3;
 /// The size of a target's disk. The file behind it takes only what was written.
 const DISK_BYTES: u64 = 4 << 30;
-/// What a target's disk reads and writes a second. Three of them are a small part of what any disk
-/// of today can do, and of what two processors can carry.
+/// How many bytes a target's disk reads, and writes, in a second. Three such disks use a small part
+/// of what any disk of today and two processors can do.
 const DISK_BYTES_PER_SECOND: u64 = 24 << 20;
-/// If a target's samples differ by more than this part of their mean, the SLOs become so long that
-/// hardly any side misses them.
+/// How much a target's samples may differ, as a fraction of their mean. With more, the promised
+/// latencies are so long that requests rarely miss them, even if nothing is enforced.
 const MOST_UNCERTAIN: f64 = 0.5;
 /// What the profile takes.
 const PROFILE_TIME: Duration = Duration::from_secs(24);
@@ -238,8 +238,8 @@ impl Bed {
 
 impl Stock {
     async fn new(ceph: OwnCeph, client: &Cluster, targets: &SloTargets) -> Result<Self> {
-        // A pool of nacre is a namespace, and its objects have the same names: so nacre knows where
-        // they are.
+        // A pool of nacre is a RADOS namespace, where objects keep their names. So with a pool of
+        // this name, nacre can tell which OSD serves an object that is written without nacre.
         client.create_pool(&PoolName::new(STOCK)?).await?;
         let mut places = WriteTargets::default();
         for ((tenant, of_each), places) in TENANTS.iter().zip(OBJECTS).zip(&mut places) {

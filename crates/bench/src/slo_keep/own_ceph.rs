@@ -1,5 +1,6 @@
-//! `OwnCeph`: a Ceph cluster of the bench, by the repository's `scripts/ceph-cluster`. Its OSDs keep
-//! their data in given folders and are started again with another queue of operations.
+//! `OwnCeph`: a Ceph cluster that the bench starts with the repository's `scripts/ceph-cluster`.
+//! The OSDs keep their data in given folders. The bench restarts them to change their queue of
+//! operations.
 //!
 //! **Invariant:** when the value is dropped, every daemon has ended and the cluster's folder is gone.
 
@@ -20,8 +21,8 @@ use crate::tool;
 /// What an OSD's disk has room for beside its file system's own tables.
 const BLOCK_BYTES: u64 = DISK_BYTES / 4 * 3;
 
-/// An OSD's measurement of its capacity as Ceph's documentation of mClock has it: bytes in all, the
-/// size of a write, the size of an object, and the number of objects.
+/// The arguments with which an OSD measures its capacity, from Ceph's documentation of mClock:
+/// bytes in all, the size of a write, the size of an object, and the number of objects.
 const CAPACITY_BENCH: [&str; 4] = ["12288000", "4096", "4194304", "100"];
 /// What is set to the measured capacity: Ceph decides by the device which of them counts.
 const CAPACITY_SETTINGS: [&str; 2] =
@@ -45,12 +46,12 @@ impl OpQueue {
                 ("osd_op_queue", "mclock_scheduler"),
                 // Clients get most of an OSD.
                 ("osd_mclock_profile", "high_client_ops"),
-                // One queue orders all operations of an OSD. So Ceph's documentation has it for
-                // disks, because several queues do not know of each other.
+                // One queue orders all operations of an OSD. Ceph's documentation recommends this
+                // for disks: several queues of an OSD do not coordinate.
                 ("osd_op_num_shards", "1"),
                 ("osd_op_num_threads_per_shard", "5"),
-                // The capacity is measured once by `measure_capacity`. An OSD that measures it at
-                // each start takes 20 s for it, and sometimes does not boot afterwards.
+                // The capacity is measured once by `measure_capacity`. An OSD that measures its
+                // capacity at each start takes 20 s, and sometimes does not boot afterwards.
                 ("osd_mclock_skip_benchmark", "true"),
             ],
         }
@@ -68,8 +69,9 @@ pub(super) struct OwnCeph {
 }
 
 impl OwnCeph {
-    /// Begins to start a cluster below `base`, each of whose OSDs keeps its data in one of the
-    /// folders. The OSDs load nacre's class if it is in `classes`.
+    /// Runs the script, which starts a cluster in a folder of `base`. Each OSD keeps its data in
+    /// one of the folders `disks`. The OSDs load nacre's class if it is in `classes`.
+    /// [`ready`](Self::ready) waits until the cluster serves.
     ///
     /// # Errors
     /// `NotFound` if there is no such script.
@@ -129,11 +131,12 @@ impl OwnCeph {
         RadosOptions { conf: Some(self.conf()), ..RadosOptions::default() }
     }
 
-    /// Gives all OSDs another queue, if they do not have it. Returns whether they were started
-    /// again. The caller waits for it: were it cut off half-way, an OSD could outlive the cluster.
+    /// Gives all OSDs this queue, unless they have it already. Returns whether the OSDs were
+    /// restarted. The call blocks, because an OSD could outlive the cluster if the call ended
+    /// half-way.
     ///
     /// # Errors
-    /// `Unavailable` if one does not start.
+    /// `Unavailable` if an OSD does not start.
     pub fn queue_as(&self, queue: OpQueue) -> Result<bool> {
         if self.queue.get() == queue {
             return Ok(false);
@@ -145,7 +148,7 @@ impl OwnCeph {
             self.configure(&["set", "osd", key, value])?;
         }
         self.each_osd("kill")?;
-        // Otherwise the monitors learn that they ended when heartbeats are missing.
+        // Otherwise the monitors notice only by missing heartbeats that the OSDs have ended.
         let osds = (0..TARGETS).map(|osd| osd.to_string());
         tool::run(self.ceph().args(["osd", "down"]).args(osds))?;
         self.each_osd("start")?;

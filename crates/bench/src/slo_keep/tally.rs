@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A request that failed counts as one that took so long: its sender would have given up.
+/// A failed request counts as one with this latency: its sender would have given up.
 const FAILED: Duration = Duration::from_secs(30);
 
 /// The requests of a tenant in some rounds.
@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_request_is_later_than_every_promise() {
+    fn a_failed_request_counts_as_later_than_every_promise() {
         let mut tally = Tally::of(Duration::from_secs(1));
         tally.count(Duration::from_millis(1), false);
         assert_eq!((tally.requests(), tally.failed(), tally.within(20.0)), (1, 1, 0));
     }
 
     #[test]
-    fn rounds_add_up_and_their_rates_do_not() {
+    fn the_rate_of_several_rounds_is_their_mean() {
         let mut sum = Tally::default();
         for bytes in [10, 30] {
             let mut round = Tally::of(Duration::from_secs(1));

@@ -79,8 +79,8 @@ impl Promises {
         self.scale * tenant.seconds
     }
 
-    /// Makes a pool for each tenant, and promises each the shortest latency that keeps the
-    /// proportions of the SLOs.
+    /// Makes a pool for each tenant, and promises a latency to each. Scales the latencies of the
+    /// thesis by one factor, the smallest with which all tenants are admitted.
     ///
     /// # Errors
     /// `Exhausted` if no latency can be promised; `Unavailable`.
