@@ -443,7 +443,7 @@ fn the_bounds_of_given_buckets_equal_the_values_computed_by_hand() {
 }
 
 #[test]
-fn a_question_about_a_missing_queue_is_refused() {
+fn bounds_of_traffic_at_a_missing_queue_are_refused() {
     let text = r#"{"queues": [], "tenants": [
         {"tenant": "a", "slo_seconds": 2, "flows": [{"queue": "disk", "rate": 0.25, "burst_seconds": 0.5}]}]}"#;
     let question: BoundsQuestion = serde_json::from_str(text).unwrap();

@@ -139,7 +139,7 @@ fn invalid_settings_are_refused() {
 }
 
 #[test]
-fn the_usual_limits_are_those_of_the_public_enforcer() {
+fn the_default_device_limits_are_those_of_the_public_enforcer() {
     let limits = DeviceLimits::default();
     assert_eq!((limits.reads.requests, limits.reads.bytes), (48, 1_572_864));
     assert_eq!((limits.writes.requests, limits.writes.bytes), (96, 3_145_728));

@@ -9,10 +9,10 @@
 //!   each pair of neighbouring segments.
 //! - The rates at each queue add up to at most 0.999.
 //! - The latency along each path of queues is at most the SLO. There is one row for each path, each
-//!   SLO `S` of a tenant that uses it, and each queue `j` on it. The row adds the bursts at the
-//!   queues of the path of all flows with an SLO up to `S`, divided by `S`. It also adds the rates
-//!   at `j` of all flows with a shorter SLO. The sum is at most 1. This is the latency bound of the
-//!   calculus, rearranged.
+//!   tenant that uses it (with the SLO `S`), and each queue `j` on it. Of the flows with an SLO up
+//!   to `S`, the row takes the bursts at all queues of the path, divided by `S`. Of the flows with
+//!   a shorter SLO, it takes the rates at `j`. The sum is at most 1. This is the latency bound of
+//!   the calculus, rearranged.
 //!
 //! A stochastic promise has no row for its latency, because its bound is not linear. Instead the
 //! caller tries several weights for the bursts of these tenants ([`Stochastic`]). In the rows of
@@ -41,10 +41,10 @@ const RATE_WEIGHT: f64 = 1e-6;
 /// Whether the program must keep the promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Promises {
-    /// Yes. If it cannot, it has no solution.
+    /// The program must keep them. If it cannot, it has no solution.
     Kept,
-    /// No. All latencies may exceed their SLOs by a common factor, which the program minimises.
-    /// Queues may have more work than they can do.
+    /// The program need not keep them. All latencies may exceed their SLOs by a common factor,
+    /// which the program minimises. Queues may have more work than they can do.
     Overrun,
 }
 

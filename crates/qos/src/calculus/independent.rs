@@ -24,8 +24,8 @@ use super::RateBurst;
 
 /// The length of the first spans, as a part of the latency.
 const FIRST_SPAN: f64 = 1.0 / 32.0;
-/// The least and the greatest length of a later span, as a fraction of the time from its end to the
-/// request.
+/// The least and the greatest length of any further span back in time, as a fraction of the time
+/// between the span and the request.
 const GROWTH: (f64, f64) = (0.01, 0.125);
 /// The most spans. A queue needs fewer unless its load is close to its capacity.
 const MAX_SPANS: usize = 4096;

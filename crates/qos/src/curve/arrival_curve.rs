@@ -176,8 +176,9 @@ impl ArrivalCurve {
                 Some(RateBurst { rate, burst_seconds: burst })
             })
             .collect();
-        // Between two of these rates, the two r-b curves may cross. Their maximum is convex,
-        // because both are. So it lies below the straight line that the result has there.
+        // Between two neighbouring rates of this list, the two r-b curves may cross. Their maximum
+        // is convex, because both curves are. So it lies below the straight line by which the
+        // result joins the two rates.
         lines.dedup();
         Self::lower_envelope(&lines).unwrap_or_else(|_| self.clone())
     }

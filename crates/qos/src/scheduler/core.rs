@@ -268,9 +268,9 @@ impl Scheduler {
         true
     }
 
-    /// Charges a tenant without a promise for work that did not pass this scheduler. Then its
-    /// requests wait until other tenants without a promise have got as much work by weight. Charges
-    /// do not add up, so the tenant catches up soon after the last one: only the largest counts.
+    /// Charges a tenant without a promise for work that did not pass this scheduler. Its requests
+    /// then wait until other tenants without a promise have got as much work by weight. Of several
+    /// charges only the largest counts, so the tenant catches up soon after the last charge.
     pub fn charge(&mut self, tenant: TenantId, work_seconds: f64, now: Time) {
         let virtual_pass = self.virtual_pass;
         let Some(slot) = self.slot(tenant) else { return };

@@ -33,8 +33,8 @@ impl Ord for Pass {
     }
 }
 
-/// Decides between tenants of equal priority: the lowest time is served first, or the lowest turn
-/// if tenants take turns; then the lowest number of a request.
+/// Decides between tenants of equal priority: the lowest tie is served first. If tenants take
+/// turns, the first part is the tenant's turn instead of a time.
 pub(super) type Tie = (Time, RequestId);
 
 /// Where a tenant that has requests stands in the order of service.

@@ -19,11 +19,11 @@ pub struct SimulatedQueue {
 /// How a device serves requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SimulatedDevice {
-    /// It serves one request after the other, in the order in which they are sent.
+    /// The device serves one request after the other, in the order in which they are sent.
     #[default]
     Serial,
-    /// It serves reads one after the other. At the same time it serves writes in groups: a group is
-    /// all writes that wait when it starts, and they are done together.
+    /// The device serves reads one after the other. At the same time it serves writes in groups.
+    /// All writes that wait when a group starts belong to it, and they are done together.
     Groups {
         /// How long the sync of a group takes, whatever the size of the group. The work of a write
         /// contains its part of two syncs. The simulated device subtracts that part, because it

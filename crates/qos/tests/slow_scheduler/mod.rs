@@ -277,8 +277,8 @@ impl Tenant {
         }
     }
 
-    /// The time at which a shaper lets the last charged request pass: when the level of each bucket
-    /// has fallen to its burst, or to the work of the request if that is more.
+    /// The time at which all buckets cover the last charged request. The level of each bucket has
+    /// then fallen to its burst, or to the work of the request if that is more.
     fn within_at(&self, work: f64, now: Duration) -> Duration {
         let waits = buckets(&self.settings).iter().enumerate().map(|(at, bucket)| {
             let too_much = self.level(at, now) - bucket.burst_seconds.max(work);
