@@ -81,7 +81,7 @@ fn the_program_spread_sends_each_object_to_one_target_and_uses_all_targets() {
 }
 
 #[test]
-fn the_program_large_writes_keeps_small_writes_home() {
+fn the_program_large_writes_does_not_send_small_writes_elsewhere() {
     let program = compiled(&shipped("large_writes"));
     assert_eq!(sent(&program, "w data/x 0..4KiB"), "home");
     assert_eq!(sent(&program, "w data/x 1MiB..2MiB"), "target storage.1");

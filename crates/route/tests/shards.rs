@@ -13,9 +13,9 @@ const SEEDS: u64 = 10;
 /// error varies by a third between traces.
 const TRACES: u64 = 3;
 
-/// Generates a trace with as many requests and blocks as that public trace. Each request either
-/// uses a new block or repeats an earlier request. For a repetition, each power-of-two range of
-/// distances back is equally likely.
+/// Generates a trace with as many requests and blocks as the public trace on which the errors of
+/// SHARDS are known. Each request either uses a new block or repeats an earlier request. For a
+/// repetition, each power-of-two range of distances back is equally likely.
 fn trace(seed: u64) -> Vec<u64> {
     let mut random = Random::seeded(seed);
     let mut all: Vec<u64> = vec![];

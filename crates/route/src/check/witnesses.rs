@@ -2,9 +2,9 @@
 //! only these objects.
 //!
 //! It treats the objects of rules (names, prefixes and patterns) as one automaton that reads the
-//! string `POOL/NAME` letter by letter. A state says up to which of its letters each of these
-//! matchers has matched. A breadth-first search finds the shortest object for each set of matchers
-//! that match together.
+//! string `POOL/NAME` letter by letter. A state of the automaton says how many letters of each
+//! name, prefix or pattern have matched so far. A breadth-first search finds the shortest object
+//! for each set of matchers that match together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 

@@ -336,8 +336,8 @@ impl Controller {
         }
         match self.step {
             Step::Idle => self.start_over(),
-            // The switch has restarted and lost the new rules. So the controller installs them
-            // again after this update. In an earlier step, this update still installs the rules.
+            // The switch has restarted and lost the new rules, so the controller installs them
+            // again after this update. Before this step, the update itself will install the rules.
             Step::Resuming => {
                 self.has_joined = true;
                 vec![]

@@ -14,8 +14,8 @@
 //! could overtake a read that has drained at another (sRoute paper, section 3.5).
 //!
 //! When a controller takes over, or when a switch restarts, the controller installs the stored
-//! rules again under a new term. Switches refuse orders of earlier terms, so a former controller
-//! can do no harm.
+//! rules again under a new term (the number of an update). Switches refuse orders of earlier terms,
+//! so a former controller can do no harm.
 
 mod core;
 mod newest;

@@ -31,11 +31,12 @@ pub struct Switch {
     pub(super) programs: Programs,
     /// The rules that programs have inserted.
     pub(super) inserted: Inserted,
-    /// Whether some installed rule sends reads away from the object itself. If not, the switch need
-    /// not note which bytes are in the object itself.
+    /// Whether some installed rule sends reads to another location than the object itself. If not,
+    /// the switch need not remember which bytes are in the object itself.
     reads_go_away: bool,
-    /// The previous term, with the headers that were quiesced when it ended. IO that was sent under
-    /// this term and matches none of these headers may go on, because its rules have not changed.
+    /// The previous term (the number of an update of the rules), and the headers whose IO was held
+    /// when it ended. IO that was sent under the previous term may go on if it matches none of
+    /// these headers. Its rules have not changed.
     previous: Option<(Term, Vec<Header>)>,
     /// The headers whose IO the switch holds.
     quiesced: Vec<Header>,

@@ -90,8 +90,8 @@ impl Flying {
         self.arrival.homeward.is_some() && self.sent.iter().any(|sent| !sent.follows.is_empty())
     }
 
-    /// How many spans will have reads that follow them if this IO succeeds. Constant while it is in
-    /// flight.
+    /// For how many spans the switch will make a rule if this IO succeeds, so that reads follow the
+    /// write. Constant while the IO is in flight.
     fn follows(&self) -> usize {
         self.sent.iter().map(|sent| sent.follows.len()).sum()
     }
