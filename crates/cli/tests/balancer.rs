@@ -225,9 +225,9 @@ async fn in_proxy_mode_the_former_node_forwards_requests_of_its_clients() {
     balanced.cluster.run(&["log", "move", "orders", NODES[0]]);
     let appenders = Appenders::start(&log, "r");
     let forwards = || counter(&balanced.cluster, NODES[0], "nacre_sequencer_forwards_total");
-    // Count the forwarded requests from before the move on. On a busy machine a forwarded request
-    // can time out, and its client then goes directly to the second node. So few requests may be
-    // forwarded, all of them right after the move.
+    // Begin to count the forwarded requests before the move. On a busy machine a forwarded request
+    // can time out, and its client then goes directly to the second node. So the first node may
+    // forward only a few requests, right after the move.
     let before = forwards();
     balanced.put("proxy", PROXY);
     eventually("the sequencer is on the second node", async || {

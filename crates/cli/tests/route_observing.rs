@@ -39,7 +39,7 @@ fn metric(cluster: &RunningCluster, target: &str, name: &str, labels: &str) -> f
 }
 
 #[test]
-fn a_change_of_rules_returns_when_every_switch_that_it_concerns_goes_by_it() {
+fn a_change_of_rules_returns_when_every_concerned_switch_has_installed_it() {
     let (folder, cluster) = cluster();
     let file =
         rules(folder.path(), "application t on every\n  * w data/* -> target storage.1 follow\n");

@@ -53,7 +53,7 @@ fn a_command_that_needs_no_running_cluster_takes_no_identity() {
 }
 
 #[test]
-fn a_variable_that_is_empty_is_not_set() {
+fn an_empty_environment_variable_counts_as_not_set() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(NACRE);

@@ -102,7 +102,7 @@ impl Checked {
         text
     }
 
-    /// Whether the rules are safe, and each can have an effect.
+    /// Checks that the rules are safe, and that each rule can have an effect.
     ///
     /// # Errors
     /// `Invalid`, with the first problem.

@@ -1,8 +1,8 @@
-//! Rules for the switch of a target that does not hold their objects.
+//! Finds rules at a target that does not hold their objects.
 //!
-//! Only the switch of an object's home decides about it. So a rule about objects of another target
-//! never has an effect. This is known of an exact name, and of a prefix with a whole placement tag,
-//! such as `data/{5}*`.
+//! Each target has a switch, which decides only about the objects that the target holds. So a rule
+//! about objects of another target never has an effect. The target is known of an exact object
+//! name, and of a prefix with a complete placement tag, such as `data/{5}*`.
 
 use std::fmt;
 
@@ -62,7 +62,8 @@ impl fmt::Display for Misplaced {
     }
 }
 
-/// An object whose home is the home of all objects that match, if they all have one.
+/// An object on the target that holds all matching objects; `None` if no single target is known to
+/// hold them all.
 fn only_home(objects: &ObjectMatch) -> Option<ObjectId> {
     let begin = match objects {
         ObjectMatch::Exact(object) => return Some(object.clone()),
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_have_one_home_if_their_name_or_their_placement_tag_is_known() {
+    fn objects_have_one_known_target_if_their_name_or_their_placement_tag_is_known() {
         let home = |text: &str| {
             let object = only_home(&ObjectMatch::parse(text).unwrap())?;
             Some(object.name.placement_key().to_owned())

@@ -14,14 +14,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::out::{Out, printable};
 
-/// How long to wait for the switches if nothing else is said. A switch first lets IO in flight
+/// How long to wait for the switches if the user gives no time. A switch first lets IO in flight
 /// complete, and such IO may wait 20 s for a node that is down.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 30;
 /// The longest that one may wait.
 const MAX_TIMEOUT_SECONDS: u64 = 24 * 3600;
-/// Between two questions to the nodes.
+/// The pause between two requests to the nodes.
 const ASK_AGAIN: Duration = Duration::from_millis(25);
-/// How long a node may take to answer one question.
+/// How long a node may take to answer one request.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether to wait until a change is in force
@@ -92,11 +92,11 @@ pub(super) struct Committed<'a> {
 }
 
 impl Committed<'_> {
-    /// Waits until the rules of the epoch are in force on these switches, and says so.
+    /// Waits until the rules of the epoch are in force on these switches, and prints the epoch.
     ///
     /// # Errors
-    /// `Unavailable` with the nodes that lag, if they take longer than allowed; those
-    /// of a node that refuses to tell.
+    /// `Unavailable`, with the names of the nodes that take too long; the error of a node that
+    /// refuses to report its epoch.
     pub async fn of_rules(self, concerned: &Concerned, out: Out) -> Result<()> {
         if !self.wait.no_wait {
             self.until(Part::Rules, concerned).await?;
@@ -109,7 +109,7 @@ impl Committed<'_> {
     /// of that later epoch.
     ///
     /// # Errors
-    /// As [`Committed::of_rules`]; those of the map.
+    /// As [`Committed::of_rules`]; an error of the map.
     pub async fn of_tail_settings(self, map: &RouteMap, out: Out) -> Result<()> {
         if !self.wait.no_wait {
             self.until(Part::TailSettings, &Concerned::all()).await?;
@@ -153,10 +153,10 @@ impl Committed<'_> {
         }
     }
 
-    /// How a node lags behind, if it does.
+    /// Why a node has not reached the epoch; `None` if it has.
     ///
     /// # Errors
-    /// Those of a node that answers, and yet does not tell.
+    /// The error of a node that refuses to report its epoch.
     fn lag(&self, part: Part, node: &str, answer: Result<RouteProgress>) -> Result<Option<String>> {
         match answer {
             Ok(progress) if part.reached(&progress) >= self.epoch => Ok(None),

@@ -75,7 +75,7 @@ struct PlacedOne {
     bucket: Option<RateBurst>,
     latency_seconds: Option<f64>,
     /// Why the tenant fits on no target. Each target has its own reason; this is the reason of the
-    /// one with the least work.
+    /// target with the least work.
     refusal: Option<String>,
 }
 

@@ -176,9 +176,9 @@ impl Stage {
 
     /// Runs the usual load, a burst, and the usual load again.
     ///
-    /// With a supervisor, it kills the victim, a node with another target, during the burst, once
-    /// the overloaded target has sent bytes to other targets. Returns how many bytes other targets
-    /// stored at that time.
+    /// With a supervisor, it also kills a node with another target, the victim, during the burst.
+    /// It waits until the overloaded target has sent bytes to other targets. Returns how many bytes
+    /// other targets stored at that time.
     async fn phase(
         &self,
         load: &Arc<Load>,
