@@ -238,7 +238,7 @@ fn is_open(piece: &Piece<'_>) -> bool {
         script.code(end, None);
         script.is_sound()
     };
-    // If the string compiles in neither form, it has another mistake. Then its `if` counts as open
-    // if its last word is `then`.
+    // A string that compiles neither with one `end` nor with two has another mistake. It counts as
+    // open if its last word is `then`.
     compiles("end\nend") || !compiles("end") && piece.text.trim_end().ends_with("then")
 }

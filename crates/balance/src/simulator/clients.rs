@@ -1,9 +1,9 @@
 //! `Clients`: clients of a simulation that do their jobs, one step after another.
 //!
 //! Operations are not simulated one by one. In each step of the simulation a client issues as many
-//! operations as its own time allows. If as many of its operations still wait in the ranks' queues,
-//! it issues none until the ranks have served some. So a client runs at its own pace while no rank
-//! is overloaded, and otherwise at the pace of the slowest rank that it needs.
+//! operations as its own time allows. While that many of its operations wait in the ranks' queues,
+//! the client issues no more. So a client runs at its own pace while no rank is overloaded, and
+//! otherwise at the pace of the slowest rank that it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
