@@ -119,8 +119,9 @@ mod tests {
         let workload = compilation(1, 1);
         let directories = Directories::of(&workload.units);
         let steps = operations_of(&workload.jobs[0], &directories, 100);
-        // A hundredth of the job. It unpacks with 20,000 writes, and compiles with 160,000
-        // operations, half of them reads. It links with 40,000 operations, 30 % of them reads.
+        // The whole job unpacks with 20,000 writes, and compiles with 160,000 operations, half of
+        // them reads. It links with 40,000 operations, 30 % of them reads. A hundredth of these
+        // remains.
         assert_eq!(counts(&steps), (200 + 800 + 280, 800 + 120, 12));
     }
 
