@@ -198,7 +198,7 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
                 return Some(Operation { call, answer, invoked, returned });
             }
             // An append without an answer may have written its record at one position. If a client
-            // read the record at this position, that is the one.
+            // read the record at this position, the append wrote it here.
             LogCall::Append(record) if answer.is_none() && read_here(record) => {
                 OnPosition::Write(record)
             }
@@ -220,10 +220,10 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
     calls
 }
 
-/// A fill of this position that is not in the history as a call. To fill or trim the tail, a client
-/// takes a position from the sequencer. If it gets a later position than it wanted, it also fills
-/// that one, so that no reader waits for it. So such a fill may happen at any time after the first
-/// fill or trim of a lower position began.
+/// A fill of this position that no call in the history requested. To fill or trim the tail, a
+/// client takes a position from the sequencer. If the sequencer issues a later position, the client
+/// fills that position too: otherwise readers would wait for it. This can happen at any time after
+/// the first fill or trim of a lower position began.
 fn unasked_fill(
     position: u64,
     operations: &[LogOperation],
