@@ -68,8 +68,8 @@ fn middle(low: &Bytes, high: Option<&[u8]>, prefix_length: usize) -> Option<Vec<
         if middle[..] > low[..] && high.is_none_or(|high| middle[..] < *high) {
             return Some(middle);
         }
-        // There is no number between the two. So every key between `low` and `high` begins with
-        // these bytes of `low`; halve by the bytes after them.
+        // No number lies between the two. So every key between `low` and `high` begins with these
+        // bytes of `low`. The next round halves by the bytes after them.
         high_number = WINDOW_END;
     }
     None

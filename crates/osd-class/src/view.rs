@@ -109,9 +109,9 @@ impl<'a> View<'a> {
         changes.extend(self.stream.into_iter().flat_map(Stream::changes));
         changes.extend(self.attributes.changes(fresh));
         changes.extend(self.map.changes(fresh));
-        // The transaction must give the object a new version, but an OSD assigns none for no change
-        // at all, or for clearing an empty map. It does for removing an entry, even a missing one.
-        // So remove the empty key, which no entry has.
+        // The transaction must give the object a new version, but an OSD assigns no version if
+        // nothing changes, or if an empty map is cleared. It does assign one if an entry is
+        // removed, even a missing entry. So remove the empty key, which no entry has.
         if changes.iter().all(|change| *change == Change::ClearMap) {
             changes.push(Change::RemoveEntry(Bytes::new()));
         }
