@@ -49,7 +49,7 @@ impl CephFsClient {
     /// Creates a directory and its missing parents.
     ///
     /// # Errors
-    /// `Unavailable` with Ceph's reason. All methods below have the same errors.
+    /// `Unavailable` with Ceph's reason.
     pub fn make_directories(&self, path: &str) -> Result<()> {
         let made = self.mount.make_directories(&c_string(path)?, DIRECTORY_MODE);
         made.map(drop).map_err(|status| refused("mkdir", path, status))
@@ -58,7 +58,7 @@ impl CephFsClient {
     /// Creates an empty file, which must not exist.
     ///
     /// # Errors
-    /// As above.
+    /// As [`CephFsClient::make_directories`].
     pub fn create(&self, path: &str) -> Result<()> {
         self.open_and_close("create", path, CREATE_EXCLUSIVE)
     }
@@ -66,7 +66,7 @@ impl CephFsClient {
     /// Opens a file for reading, and closes it.
     ///
     /// # Errors
-    /// As above.
+    /// As [`CephFsClient::make_directories`].
     pub fn open(&self, path: &str) -> Result<()> {
         self.open_and_close("open", path, READ)
     }
@@ -74,7 +74,7 @@ impl CephFsClient {
     /// The names in a directory.
     ///
     /// # Errors
-    /// As above.
+    /// As [`CephFsClient::make_directories`].
     pub fn list(&self, path: &str) -> Result<Vec<String>> {
         let listed = self.mount.names(&c_string(path)?);
         let mut names = listed.map_err(|status| refused("list", path, status))?;
@@ -85,7 +85,7 @@ impl CephFsClient {
     /// Pins a directory and everything below it to a rank.
     ///
     /// # Errors
-    /// As above.
+    /// As [`CephFsClient::make_directories`].
     pub fn pin(&self, path: &str, rank: usize) -> Result<()> {
         self.set_attribute(path, "ceph.dir.pin", &rank.to_string())
     }
@@ -94,7 +94,7 @@ impl CephFsClient {
     /// names.
     ///
     /// # Errors
-    /// As above.
+    /// As [`CephFsClient::make_directories`].
     pub fn distribute(&self, path: &str) -> Result<()> {
         self.set_attribute(path, "ceph.dir.pin.distributed", "1")
     }
@@ -102,7 +102,7 @@ impl CephFsClient {
     /// The counters of an MDS since it started.
     ///
     /// # Errors
-    /// As above.
+    /// As [`CephFsClient::make_directories`].
     pub fn counters(&self, mds: &str) -> Result<RankCounters> {
         let command = json!({ "prefix": "perf dump", "format": "json" }).to_string();
         let answer = self.mount.ask_mds(&c_string(mds)?, &c_string(&command)?);
