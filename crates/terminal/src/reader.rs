@@ -13,8 +13,8 @@ use tokio::io::unix::AsyncFd;
 
 static IS_GONE: AtomicBool = AtomicBool::new(false);
 
-/// Whether the reader of standard output is gone. Then the command ended for this reason, whatever
-/// its error says.
+/// Whether the reader of standard output is gone. If it is, the command ended for this reason, even
+/// if its error says something else.
 pub fn is_gone() -> bool {
     IS_GONE.load(Ordering::Relaxed)
 }
