@@ -128,8 +128,8 @@ impl Placement {
 
 /// Turns a hash into a number greater than 0 and less than 1.
 fn unit(hash: u64) -> f64 {
-    /// How many bits of the hash are used. A double has 53 bits of precision. The last bit is for
-    /// the half that is added, so that the number is above 0 and below 1.
+    /// How many bits of the hash are used. A double has 53 bits of precision. One of them is left
+    /// for the added 0.5, which keeps the number above 0 and below 1.
     const BITS: u32 = 52;
     ((hash >> (u64::BITS - BITS)) as f64 + 0.5) / (1_u64 << BITS) as f64
 }
