@@ -71,7 +71,7 @@ async fn the_tuner_chooses_a_layout_with_the_profile_of_this_engine() {
     for (profile, workload, what) in [
         (text.replace("\"cpus\": ", "\"cpus\": 9"), WORKLOAD, "is the profile of another engine"),
         ("{}".to_owned(), WORKLOAD, "this is not a profile of an engine"),
-        (text.clone(), "mix 1 get 'key', maybe", "w: line 1: `maybe` is not a column"),
+        (text.clone(), "mix 1 get 'key', maybe", "line 1: `maybe` is not a column"),
         (text.clone(), "mix 1 got 'key'", "got"),
         (text.clone(), "mix 1 put 'key'", "put"),
     ] {
