@@ -431,7 +431,7 @@ fn a_tenant_is_admitted_only_if_the_links_carry_its_requests() {
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
     load_fast_profile(&cluster, &["storage.0"]);
     let ask = |tenant: &'static str| {
-        let rate = ["--rate", "50", "--bytes", "1M", "--op", "read", "--latency", "2s"];
+        let rate = ["--rate", "50", "--size", "1M", "--op", "read", "--latency", "2s"];
         [&["slo", "admit", tenant][..], &rate].concat()
     };
     let (status, said) = cluster.fails(&["slo", "link", "storage.9", "1Gbit"]);

@@ -143,7 +143,7 @@ impl Traffic<'_> {
 /// The error for traffic that passes a link although the sizes of its requests are unknown.
 pub(crate) fn without_sizes(link: &str) -> Error {
     Error::unsupported(format!("watched curves do not say what requests bring to {link}"))
-        .hint("give --rate and --bytes, or --trace-file")
+        .hint("give --rate and --size, or --trace-file")
 }
 
 fn without_profile(target: &TargetName) -> Error {

@@ -1,6 +1,6 @@
 //! The controller of a node's switch: runs the pure controller, which gives the switch its rules.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -218,19 +218,18 @@ impl Control {
     async fn settle(&mut self) {
         let Some(controller) = &self.controller else { return };
         let record = controller.record();
-        let (rules, programs) = (record.wanted.rules.clone(), record.wanted.programs.clone());
-        let follows = |rule: &Rule| rule.options.follow != Follow::No;
-        let is_left = |one: &&Followed| {
-            !rules
-                .values()
-                .flatten()
-                .flatten()
-                .any(|rule| follows(rule) && rule.header.object == one.object)
-        };
+        if record.followed.is_empty() {
+            return;
+        }
+        let rules = record.wanted.rules.values().flatten().flatten();
+        let following = rules.filter(|rule| rule.options.follow != Follow::No);
+        let following: HashSet<_> = following.map(|rule| &rule.header.object).collect();
+        let is_left = |one: &&Followed| !following.contains(&one.object);
         let left: Vec<_> = record.followed.iter().filter(is_left).collect();
         if left.is_empty() || !self.switch.is_all_home() {
             return;
         }
+        let (rules, programs) = (record.wanted.rules.clone(), record.wanted.programs.clone());
         let settled = left.into_iter().map(|one| one.object.clone()).collect();
         let begun = self.begin(Wanted { rules, programs, settled, ..Wanted::default() }).await;
         self.note(begun);

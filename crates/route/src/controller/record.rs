@@ -1,6 +1,6 @@
 //! The record of an update, which the controller stores before it changes a switch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use nacre_object::{ObjectId, Result};
 
@@ -12,7 +12,7 @@ use crate::rules::RuleTable;
 use crate::switch::Term;
 
 /// Objects whose bytes may be away from home, because a rule makes reads follow writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Followed {
     /// The objects.
     pub object: ObjectMatch,
@@ -71,12 +71,12 @@ impl Record {
             follow(&mut followed, insertions, &wanted.programs);
         }
         // Keep objects for which a rule still makes reads follow writes.
-        let is_left = |old: &Followed| {
-            !wanted.settled.contains(&old.object)
-                || wanted.rules.values().flatten().flatten().any(|rule| {
-                    rule.options.follow != Follow::No && rule.header.object == old.object
-                })
-        };
+        let settled: HashSet<_> = wanted.settled.iter().collect();
+        let rules = wanted.rules.values().flatten().flatten();
+        let following = rules.filter(|rule| rule.options.follow != Follow::No);
+        let following: HashSet<_> = following.map(|rule| &rule.header.object).collect();
+        let is_left =
+            |old: &Followed| !settled.contains(&old.object) || following.contains(&old.object);
         followed.retain(is_left);
         Ok(Self { term: Term(self.term.0 + 1), wanted, followed })
     }
@@ -99,9 +99,9 @@ impl Record {
 
     /// The IO that an update from this record to the next concerns.
     pub fn concerned(&self, next: &Self) -> Vec<Header> {
-        let mut headers: Vec<Header> = vec![];
+        let (mut headers, mut known) = (vec![], HashSet::new());
         let mut add = |header: Header| {
-            if !headers.contains(&header) {
+            if known.insert(header.clone()) {
                 headers.push(header);
             }
         };
@@ -120,10 +120,10 @@ impl Record {
             if old == new {
                 continue;
             }
-            let changed = old.iter().chain(new).flatten().filter(|rule| {
-                let is_in = |all: &[Vec<Rule>]| all.iter().flatten().any(|other| other == *rule);
-                !(is_in(old) && is_in(new))
-            });
+            let in_old: HashSet<_> = old.iter().flatten().collect();
+            let in_new: HashSet<_> = new.iter().flatten().collect();
+            let is_kept = |rule: &&Rule| in_old.contains(rule) && in_new.contains(rule);
+            let changed = old.iter().chain(new).flatten().filter(|rule| !is_kept(rule));
             changed.for_each(|rule| add(rule.header.clone()));
         }
         let whole = |object: ObjectMatch| Header {
@@ -145,12 +145,13 @@ impl Record {
 /// Adds where bytes may be because these rules make reads follow writes.
 fn follow(followed: &mut Vec<Followed>, insertions: &[Vec<Rule>], programs: &Programs) {
     let is_following = |rule: &&Rule| rule.options.follow != Follow::No;
+    let mut known: HashSet<_> = followed.iter().cloned().collect();
     for rule in insertions.iter().flatten().filter(is_following) {
         let declared = |name: &_| programs.get(name).map(|one| one.destinations.as_slice());
         for destination in rule.destination.possible(declared) {
             let (object, destination) = (rule.header.object.clone(), destination.clone());
             let new = Followed { object, destination };
-            if !followed.contains(&new) {
+            if known.insert(new.clone()) {
                 followed.push(new);
             }
         }

@@ -122,7 +122,7 @@ impl fmt::Display for Options {
 }
 
 /// A rule of a switch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// The IO that it matches.
     pub header: Header,

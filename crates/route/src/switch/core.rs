@@ -1,6 +1,6 @@
 //! `Switch`: a state machine that takes events and the time, and returns commands.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -264,8 +264,8 @@ impl Switch {
         match order {
             Order::Quiesce(headers) => {
                 if !is_installed {
-                    let new = headers.into_iter().filter(|header| !self.quiesced.contains(header));
-                    let new: Vec<_> = new.collect();
+                    let mut known: HashSet<_> = self.quiesced.iter().cloned().collect();
+                    let new = headers.into_iter().filter(|header| known.insert(header.clone()));
                     self.quiesced.extend(new);
                 }
                 answer(OrderAnswer::Done)
