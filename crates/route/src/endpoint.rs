@@ -1,6 +1,6 @@
-//! The native class `routed`, whose objects store bytes that a rule has sent away from their own
-//! object. The object that the client wrote is called the *home* of its bytes. A node calls this
-//! class.
+//! The native class `routed`, whose objects store bytes for other objects. When a client writes to
+//! an object, a rule may send the bytes to an object of this class. The object that the client
+//! named is called the *home* of the bytes. A node calls this class.
 //!
 //! Each change of routed bytes has a *counter*: a later change has a greater one
 //! ([`Stamp`](crate::Stamp)). An *application* is a named set of rules.

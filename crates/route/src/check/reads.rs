@@ -39,8 +39,7 @@ fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
 /// two choose.
 fn meet(write: &(usize, BTreeSet<&Endpoint>), read: &(usize, BTreeSet<&Endpoint>)) -> bool {
     let common = write.1.intersection(&read.1).count();
-    // In the worst case, the read and the write first choose the endpoints that only one of them
-    // may choose.
+    // In the worst case, each of the two first chooses the endpoints that the other may not choose.
     let left = |own: &(usize, BTreeSet<&Endpoint>)| own.0.saturating_sub(own.1.len() - common);
     left(write) + left(read) > common
 }

@@ -337,7 +337,8 @@ impl Controller {
         match self.step {
             Step::Idle => self.start_over(),
             // The switch has restarted and lost the new rules, so the controller installs them
-            // again after this update. Before this step, the update itself will install the rules.
+            // again after this update. If the update has not reached this step, it will install the
+            // rules itself.
             Step::Resuming => {
                 self.has_joined = true;
                 vec![]

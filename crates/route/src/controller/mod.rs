@@ -4,7 +4,7 @@
 //! An update has these steps. A step ends when all switches have completed it.
 //!
 //! 1. The controller stores the record of the update.
-//! 2. All switches quiesce: they hold new IO that the change concerns.
+//! 2. All switches quiesce: they hold new IO that the changed rules match.
 //! 3. All switches drain: no such IO is in flight any more.
 //! 4. The runtime moves bytes, and locates the newest bytes of objects.
 //! 5. All switches install the rules.

@@ -33,8 +33,8 @@ pub fn newest(found: Vec<Found>) -> Vec<Placed> {
     by_object.into_values().flat_map(newest_of_object).collect()
 }
 
-/// Processes the reported bytes from the newest to the oldest. A byte is placed where the newest
-/// report has it.
+/// Processes the reports from the newest to the oldest. The newest report that contains a byte says
+/// where the byte is.
 fn newest_of_object(mut found: Vec<Found>) -> Vec<Placed> {
     found.sort_by(|a, b| b.stamp.cmp(&a.stamp));
     let mut painted: BTreeMap<u64, u64> = BTreeMap::new();

@@ -41,7 +41,8 @@ impl Topology {
         self.switches.iter().any(|(other, _)| other == name)
     }
 
-    /// The destinations at which an IO to `to` may end. A program may choose any that it declares.
+    /// The destinations at which an IO to `to` may end. A program may choose any destination that
+    /// it declares.
     pub fn possible<'a>(&'a self, to: &'a Destination) -> &'a [Destination] {
         to.possible(|program| self.programs.get(program).map(Vec::as_slice))
     }

@@ -135,8 +135,8 @@ impl Destination {
         }
     }
 
-    /// The destinations at which an IO with this destination may end. A program may choose any that
-    /// it declares; an unknown program declares none.
+    /// The destinations at which an IO with this destination may end. A program may choose any
+    /// destination that it declares; an unknown program declares none.
     pub fn possible<'a>(
         &'a self,
         declared: impl FnOnce(&ProgramName) -> Option<&'a [Self]>,

@@ -54,8 +54,8 @@ pub enum Follow {
     No,
     /// Reads at the switch of the rule follow.
     Here,
-    /// Yes: reads follow the writes at every switch that has the rule. The switches agree by
-    /// two-phase commit (sRoute paper, section 3.5, figure 4a).
+    /// Yes: reads follow the writes at every switch that has the rule. The switches agree on where
+    /// the bytes are by two-phase commit (sRoute paper, section 3.5, figure 4a).
     Everywhere,
 }
 

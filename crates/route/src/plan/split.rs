@@ -35,7 +35,7 @@ pub fn plan(table: &RuleTable, request: &Request, via: Option<&LayerName>) -> Re
     for touch in touches(request) {
         all.extend(table.route(&Io::of(&request.header, via.cloned(), touch))?);
     }
-    // An op without bytes, such as an empty read, may consist of no IO. Then no rule matches it.
+    // An op without bytes, such as an empty read, gives no IO that a rule could match.
     let first = all.first().copied().unwrap_or(Segment { span: None, rule: None });
     let differs = |segment: &&Segment| !goes_the_same_way(table, first.rule, segment.rule);
     let Some(other) = all.iter().find(differs).copied() else {

@@ -34,9 +34,9 @@ pub struct Switch {
     /// Whether some installed rule sends reads to another location than the object itself. If not,
     /// the switch need not remember which bytes are in the object itself.
     reads_go_away: bool,
-    /// The previous term (the number of an update of the rules), and the headers whose IO was held
-    /// when it ended. IO that was sent under the previous term may go on if it matches none of
-    /// these headers. Its rules have not changed.
+    /// The previous term (the number of an update of the rules), and the headers whose IO the
+    /// switch held when that term ended. An IO that another switch sent under that term may go on
+    /// if it matches none of these headers, because its rules are still the same.
     previous: Option<(Term, Vec<Header>)>,
     /// The headers whose IO the switch holds.
     quiesced: Vec<Header>,
@@ -112,8 +112,8 @@ impl Switch {
         self.in_flight.get(io).and_then(|flying| flying.arrival.homeward)
     }
 
-    /// Notes that bytes are back in their own object. The caller ensures that no other IO on these
-    /// bytes is in flight.
+    /// Notes that the bytes of `span` are in `object` again. The caller ensures that no other IO on
+    /// these bytes is in flight.
     pub fn brought_home(&mut self, object: &ObjectId, span: Span) {
         for placement in self.table.placed(object, span) {
             let placement = Placement { destination: Destination::Home, ..placement };
@@ -202,8 +202,8 @@ impl Switch {
         if self.installed.is_none() {
             return true;
         }
-        // IO from another switch or from a layer began earlier, and a drain waits until it is done.
-        // If this switch held such IO, the drain would never end.
+        // IO that another switch or a layer has sent is in flight already, and a drain waits until
+        // it is done. If this switch held it, the drain would never end.
         let begins_here = arrival.term.is_none() && arrival.via.is_none();
         if begins_here && self.quiesced.iter().any(|header| is_about(header, arrival)) {
             return true;
@@ -215,9 +215,9 @@ impl Switch {
             && (self.is_promised(arrival) || self.waiting.is_before(object, &arrival.touches))
     }
 
-    /// Whether IO that another switch sent under the rules of `term` may go on here. It may if its
-    /// rules are unchanged since. A drain waits for all such IO, so only IO of a switch that has
-    /// died can come too late.
+    /// Whether this switch may handle an IO that another switch sent under the rules of `term`. It
+    /// may if the rules for this IO are still the same. A drain waits for all such IO, so only IO
+    /// of a switch that has died can come too late.
     pub(super) fn knows(&self, term: Term, arrival: &Arrival) -> bool {
         let is_unchanged =
             |held: &Vec<Header>| !held.iter().any(|header| is_about(header, arrival));

@@ -90,8 +90,8 @@ impl Flying {
         self.arrival.homeward.is_some() && self.sent.iter().any(|sent| !sent.follows.is_empty())
     }
 
-    /// For how many spans the switch will make a rule if this IO succeeds, so that reads follow the
-    /// write. Constant while the IO is in flight.
+    /// The number of spans for which the switch notes the location if this IO succeeds, so that
+    /// reads find the bytes. Constant while the IO is in flight.
     fn follows(&self) -> usize {
         self.sent.iter().map(|sent| sent.follows.len()).sum()
     }

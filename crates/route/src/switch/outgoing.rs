@@ -297,8 +297,8 @@ impl Switch {
     }
 }
 
-/// The only piece of an IO that goes to its own object, regardless of the rules. When it is done,
-/// the switch notes that the bytes of `span` are there.
+/// The only piece of an IO that goes to the object that the client named, regardless of the rules.
+/// When it is done, the switch notes that the bytes of `span` are there.
 fn homeward(table: &RuleTable, arrival: &Arrival, span: Span) -> Sent {
     let object = &arrival.request.header.object;
     let placed = table.placed(object, span).into_iter();

@@ -18,8 +18,9 @@ impl Term {
     }
 }
 
-/// Orders changes of the same bytes: the later change has the greater stamp. This holds for changes
-/// of one switch. It holds for two switches if the second knew of the first one's change.
+/// Orders changes of the same bytes: the later change has the greater stamp. For changes by one
+/// switch this always holds. For changes by two switches it holds if the switch of the later change
+/// knew of the earlier change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stamp {
     /// A number that grows with each change of the switch. It is greater than every counter that
