@@ -18,8 +18,8 @@ pub struct ClassLayout {
     pub change: Option<LayoutChange>,
     /// The change that came to its end last.
     pub last: Option<LayoutChange>,
-    /// The version in whose layout all objects are since the last change. `None` if that change
-    /// could not move some objects; the former layouts must then stay readable.
+    /// The version in whose layout the last change left all objects. `None` if that change could
+    /// not move some objects; the class must then still read the former layouts.
     pub settled: Option<u64>,
 }
 

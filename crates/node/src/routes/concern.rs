@@ -14,9 +14,9 @@ pub(super) struct Concern {
     following: Matches,
 }
 
-/// Lets an IO bypass the switch, because no rule concerns its object. The pass is dropped when the
-/// IO is done. Before new rules apply, the switch waits until all passes that it gave under the old
-/// rules are dropped.
+/// Permits an IO to bypass the switch, because no rule concerns its object. The holder drops this
+/// value when the IO is done. Before new rules apply, the switch waits for all IO that it let pass
+/// under the old rules.
 #[derive(Debug)]
 pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Concern>);
 

@@ -1,8 +1,9 @@
 //! `InForce`: which epochs of the map `routes` a node applies.
 //!
 //! The node's controller notes each epoch whose rules its switch has installed. The tail-latency
-//! application notes each epoch whose settings it applies. `nacre route put`, `rm` and `tail` ask
-//! for these epochs. They return when every switch that they concern has reached their epoch.
+//! application notes each epoch whose settings it applies. The commands `nacre route put`, `rm` and
+//! `tail` change the map and so begin an epoch. Each command asks the concerned nodes for their
+//! noted epochs until these have reached the new epoch.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_rule_is_refused_with_a_hint_at_an_alternative() {
+    fn an_unsupported_rule_is_refused_with_a_hint_at_an_alternative() {
         for line in [
             "* w data/a -> target storage.1",
             "* r data/a -> target storage.1",

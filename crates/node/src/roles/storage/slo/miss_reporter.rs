@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_names_tenant_target_and_cause() {
+    fn an_event_about_slow_requests_names_tenant_target_and_cause() {
         let miss = Miss {
             tenant: "gold".parse().unwrap(),
             target: "storage.1".parse().unwrap(),
