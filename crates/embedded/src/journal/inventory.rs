@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inventory_goes_on_behind_a_damaged_group_and_reports_the_damage() {
+    fn an_inventory_continues_after_a_damaged_group_and_reports_the_damage() {
         let groups: Vec<_> =
             (FIRST_GROUP..).zip(["a", "b", "c"]).map(|(n, key)| group(n, key, true)).collect();
         for at in [20, GroupHeader::BYTES + HEADER_BYTES + 12] {

@@ -10,7 +10,7 @@
 //! before it were synced. If no group follows the last one soon, a [mark](SyncMark) on disk records
 //! that the last group was synced.
 //!
-//! **Invariant:** a failed write or sync is final (see [`Health`]).
+//! **Invariant:** after a failed write or sync the engine writes nothing more (see [`Health`]).
 
 mod group;
 pub(crate) mod inventory;

@@ -16,8 +16,9 @@
 //! ```
 //!
 //! The crc covers the header after the crc, the meta and the number of the group. The length must
-//! be the sum of the parts. The payloads have their own crcs. A release says that an owner (a table
-//! entry) no longer refers to a payload.
+//! be the sum of the parts. The payloads have their own crcs. A piece is `take` bytes of a payload,
+//! after its first `skip` bytes. A release says that an owner (a table entry) no longer refers to a
+//! payload.
 //!
 //! **Invariant:** the sequence number of a shard's records rises by one from record to record, so a
 //! missing record is noticed.

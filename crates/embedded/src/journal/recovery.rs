@@ -10,8 +10,8 @@
 //!   because groups go to disk one at a time, or a [mark](SyncMark) that says so. Recovery reports
 //!   `Corrupt` with the position, and the store does not open.
 //!
-//! Without such a proof, damage in the last group looks like a torn write. That happens if the
-//! process was killed or the machine stopped before the mark was written.
+//! If the process was killed or the machine stopped before the mark was written, there is no such
+//! proof. Then damage in the last group looks like a torn write.
 //!
 //! A readable last group may still be unsynced. The kernel may serve it from memory although the
 //! process was killed before the sync, or although the sync failed. After a failed sync the kernel

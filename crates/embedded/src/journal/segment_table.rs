@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_retired_segment_also_waits_for_earlier_pins() {
+    fn a_segment_that_is_retired_later_also_waits_for_earlier_pins() {
         let table = table_of(1);
         let before = table.pin();
         table.retire_dead(1);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_still_holds_after_retirements_that_found_no_segment() {
+    fn a_pin_protects_segments_that_are_retired_after_an_empty_retirement() {
         let table = table_of(1);
         table.count(&HashMap::from([(0, 10)]), [0].into_iter());
         let reading = table.pin();

@@ -2,8 +2,8 @@
 //! list that it names, is damaged.
 //!
 //! At the end of every flush and every merge, the tree writes the list `vN` and then `current`,
-//! which names it. Both then stay as they are until the next flush or merge, so a flipped bit in
-//! either would keep the tree from opening. The format of the copy, format 1, little-endian:
+//! which names it. Without a copy, a flipped bit in either file would keep the tree from opening.
+//! The format of the copy, format 1, little-endian:
 //!
 //! ```text
 //! "NACRELST", format u32, the 25 bytes of `current`, the bytes of the list, crc32c u32 of it all

@@ -104,8 +104,8 @@ pub(crate) struct ListedFile {
     pub checksum: u128,
 }
 
-/// Returns the table files of a tree, newest level first. They are named in the tree's list and in
-/// a copy of the list. If one of these is damaged, the other is used, and the returned error
+/// Returns the table files of a tree, newest level first. The tree's list and a copy of the list
+/// name the files. If either is damaged, this reads the other one, and also returns an error that
 /// describes the damage.
 ///
 /// # Errors

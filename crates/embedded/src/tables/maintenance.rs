@@ -5,8 +5,9 @@
 //! and writers wait until it is free. So each job has a thread. The flush thread waits for nothing
 //! but the disk. So a caller may hold any lock while it waits for a flush.
 //!
-//! **Invariant:** after a failure nothing is flushed or merged any more, because the tree does not
-//! say how far it came. Entries in memory can still be read. Threads that wait get the error.
+//! **Invariant:** after a failure the threads flush and merge nothing more, because the tree does
+//! not say how much of the flush or merge it has done. Entries in memory can still be read. Threads
+//! that wait get the error.
 //!
 //! A full disk is not such a failure. The tree changes its list only after it has written all files
 //! of a flush or merge, so either can be repeated. Both threads pause until
