@@ -25,14 +25,15 @@ use crate::view::View;
 pub(crate) struct ViewCache(Arc<RecordCache<View, Issued>>);
 
 /// The view's sequencer issued all positions below this bound, under this view or an earlier one.
-/// So the view's objects for these positions are final. A new sequencer issues unwritten positions
-/// again, so under a new sequencer the bound starts at 0.
+/// So no later view of this sequencer has one of these positions on another object. A new sequencer
+/// issues unwritten positions again, so under a new sequencer the bound starts at 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Issued {
     below: u64,
 }
 
-/// A view, and the bound below which the view has the final object of each position.
+/// A view and a bound. Later views of the same sequencer have each position below the bound on the
+/// same object.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownView {
     pub view: Arc<View>,
@@ -41,8 +42,8 @@ pub(crate) struct KnownView {
 }
 
 impl KnownView {
-    /// A view read from the store after the request began. It has the final object of every
-    /// position that was issued before the request began.
+    /// A view read from the store after the request began. Every position that was issued before
+    /// the request began is on the object that this view names.
     pub fn stored(view: Arc<View>) -> Self {
         Self { view, final_below: u64::MAX }
     }
@@ -75,9 +76,10 @@ impl ViewCache {
         self.0.get()
     }
 
-    /// The cached view, if its sequencer is known to have issued `position`. Then the view's object
-    /// for the position is final. A later sequencer can issue the position again. But it does so
-    /// only after every object that may hold the position refuses this view's epoch.
+    /// The cached view, if its sequencer is known to have issued `position`. Then later views of
+    /// this sequencer have the position on the same object. A later sequencer can issue the
+    /// position again, but only after every object that may hold the position refuses this view's
+    /// epoch.
     pub fn issued(&self, position: u64) -> Option<Arc<View>> {
         let known = self.0.read();
         (position < known.facts.below).then(|| known.record.clone())

@@ -5,9 +5,9 @@
 //! ways:
 //!
 //! - While the epoch of the write is valid, it writes the same record again. A position is written
-//!   only once, so the outcome of the second write is final.
-//! - Once the object refuses that epoch, it reads the position. No write of that epoch can arrive
-//!   any more.
+//!   only once, so the second write shows which record is there.
+//! - Once the object refuses that epoch, the writer reads the position. No write of that epoch can
+//!   arrive any more.
 //!
 //! The record carries an id by which its writer recognises it.
 //!
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_epoch_under_the_same_sequencer_keeps_the_position() {
+    fn an_append_with_a_stale_epoch_keeps_its_position_under_the_same_sequencer() {
         check(&[
             (TOKEN, WRITE),
             (Stale, Refresh { epoch: 3 }),

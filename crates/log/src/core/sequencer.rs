@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_sequencer_issues_nothing_and_keeps_its_tail() {
+    fn a_paused_sequencer_issues_nothing_and_keeps_its_tail() {
         let mut core = core();
         core.hold();
         assert_eq!(core.tail_now(), 3);

@@ -38,8 +38,8 @@ const ASKS_WITHIN: Duration = Duration::from_secs(1);
 /// A client returns a capability that it has not used for this long. If its process dies later, no
 /// other client has to wait for the end of the lease.
 const IDLE: Duration = Duration::from_millis(500);
-/// While another client follows the log, the holder reports its tail at this interval. So the
-/// follower sees a record within 10 ms.
+/// While another client follows the log, the holder reports its tail at this interval, so that the
+/// follower sees a new record within 10 ms.
 const TELL_EVERY: Duration = Duration::from_millis(2);
 /// How many times the client tries to return a grant. If all attempts fail, the sequencer waits for
 /// the end of the lease.
@@ -348,7 +348,8 @@ impl Borrower {
     /// Polls the sequencer until the grant has ended.
     async fn ask_for_news(self: Arc<Self>, number: u64) {
         // A grant for a single operation is used up at once. A busy client returns such a grant
-        // with its next request for positions. So give it the time for that request.
+        // with its next request for positions. So leave time for that request before the first
+        // poll.
         if self.must_give_back(number) {
             sleep(TELL_EVERY).await;
         }

@@ -29,8 +29,8 @@ use crate::view::{EntryLocation, View};
 /// How long a client waits for a sequencer's answer. A sequencer answers from memory, unless it is
 /// in recovery. If a client asks again during recovery, both requests wait for the same recovery.
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
-/// How long a reader waits for a sequencer before it asks the objects. A writer needs less time to
-/// have a sequencer replaced.
+/// How long a reader waits for a sequencer before it asks the objects. A writer has a dead
+/// sequencer replaced in less time.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a reader waits before it asks the objects again. Any client that writes has a sequencer
 /// installed, so the wait ends soon.
@@ -236,7 +236,8 @@ impl SequencerClient {
         Ok(epoch)
     }
 
-    /// Makes a node seal the log at a new epoch and recover it: the sequencer's node if it answers.
+    /// Makes a node seal the log at a new epoch and recover it. This is the sequencer's node, if
+    /// that node answers.
     pub async fn recover(&self, deadline: Instant) -> Result<()> {
         self.authority.recover(deadline).await
     }

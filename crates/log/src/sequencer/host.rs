@@ -302,8 +302,8 @@ impl SequencerHost {
         }
     }
 
-    /// Issues positions at once, if this node has the log's sequencer and positions are left.
-    /// Nearly every request ends here.
+    /// Issues positions at once, if this node has the log's sequencer and positions are left. This
+    /// answers nearly every request.
     fn next_at_once(&self, log: &str, epoch: u64, count: u32, client: u64) -> Option<Grant> {
         let slot = self.host.known_slot(log)?;
         let mut core = slot.machine();

@@ -19,7 +19,7 @@
 //! - Objects are sealed before a view that names them is proposed, so no client meets a missing
 //!   object.
 //! - A position has one object in all views under which it was issued. Positions below the tail at
-//!   which the range is cut stay where they are. The sequencer is held ([`PausedMachine`]), so it issues no
+//!   which the range is cut stay where they are. The paused sequencer ([`PausedMachine`]) issues no
 //!   other position before the cut is decided.
 //! - While a client holds the sequencer's capability, the tail is unknown, so the last range is not
 //!   cut.
@@ -94,8 +94,8 @@ async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     (away.len() < asked.len()).then_some(away)
 }
 
-/// Whether the view has enough ranges left for a layout that the log could do without. The last
-/// ranges are reserved for layouts that avoid lost targets.
+/// Whether the view has enough ranges left for a layout that the log does not need. The last ranges
+/// are reserved for layouts that avoid lost targets.
 fn may_choose(view: &View, layout: Layout) -> bool {
     view.ranges_left(layout.width) > RANGES_TO_GO_ROUND
 }
