@@ -18,8 +18,8 @@ pub(crate) const STATE_KEY: &str = "state";
 ///
 /// **Invariant:** the answer to a call that changed the state is stored with the change. If a
 /// client repeats the call, any authority gives it the same answer and does not run the method
-/// again. For a recovered type this holds only while its authority lives: changes that were not
-/// stored are lost with their answers.
+/// again. If the file type repairs its state after a failure (`Survival::Recovered`), this holds
+/// only while the authority lives: changes that were not stored are lost with their answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
     /// The epoch at which the resource was created. A state with another epoch belongs to an
@@ -32,8 +32,8 @@ pub struct Stored {
     pub type_version: u64,
     /// The state.
     pub state: Value,
-    /// Whether this state may lack changes that were answered, because the file type is
-    /// *recovered*. A successor then runs the type's recovery function before any method.
+    /// Whether this state may lack changes that were answered. The file type then has a recovery
+    /// function, which the next authority runs before any method.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_behind: bool,
     /// Whether clients may hold capabilities. If so, the next authority answers no request until
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_state_with_the_largest_answers_is_one_value_of_a_map() {
+    fn the_largest_state_with_the_largest_answers_fits_into_one_value_of_a_map() {
         let mut stored = Stored::default();
         let state = json!("x".repeat(MAX_STATE_BYTES - 2));
         for client in 0..=MAX_REMEMBERED_CLIENTS {

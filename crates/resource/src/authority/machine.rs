@@ -19,8 +19,9 @@ use crate::{ResourceRecord, Stored};
 ///
 /// **Invariants:**
 /// - A client gets an answer only if this node was the authority when the answer was made.
-/// - An answer depends only on stored changes. A recovered type is the exception: before its first
-///   change that is not stored, the stored state is marked with [`Stored::is_behind`].
+/// - An answer depends only on stored changes. A file type that repairs its state after a failure
+///   (`Survival::Recovered`) is the exception. Before the first change that is not stored, the
+///   stored state is marked with [`Stored::is_behind`].
 /// - While a client may hold a capability, the stored state is marked with [`Stored::is_lent`].
 #[derive(Debug)]
 pub struct ResourceMachine {
@@ -210,9 +211,9 @@ impl ResourceMachine {
         self.current.as_mut().ok_or_else(|| Error::corrupt("the resource has no state in memory"))
     }
 
-    /// Records that the state has changed. The answer waits until the change is stored in three
-    /// cases: `must_store` is set; the type is journaled; or this is the first change since the
-    /// whole state was stored, so that the stored state is not yet marked with `is_behind`.
+    /// Records that the state has changed. If `must_store` is set, or if the type is journaled, the
+    /// answer waits until the change is stored. So does the first answer after the whole state was
+    /// stored: storing its change marks the stored state with `is_behind`.
     fn note_change(&mut self, survival: Survival, must_store: bool) {
         let Some(current) = &mut self.current else { return };
         let is_recovered = survival == Survival::Recovered;

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_serves_only_from_a_read_that_has_its_own_claim() {
+    fn a_node_serves_only_if_the_map_that_it_read_has_its_own_claim() {
         let found = Found { map_epoch: 5, stored: None };
         let mut recovery = ResourceRecovery::new(claimed());
         assert_eq!(recovery.start(), [Step::Do(claimed())]);
