@@ -15,7 +15,7 @@ const CASES: &str = include_str!("../../log/tests/suite/storage_cases.txt");
 /// Layouts that are tried.
 const MAX_LAYOUTS: usize = 8;
 /// Steps that read or change the stored form of an object. The Brados class stores objects in
-/// another form, so it skips them.
+/// another form, so this test skips these steps.
 const NATIVE_STEPS: [&str; 6] = ["create", "header", "flip-header", "entry", "key", "fill-map"];
 /// Steps about encodings and about how many entries are kept.
 const SKIPPED_STEPS: [&str; 3] = ["raw", "entries", "read_batch"];

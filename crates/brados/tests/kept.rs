@@ -83,7 +83,7 @@ fn no_function_assigns_to_state_that_outlives_a_call() {
 }
 
 #[test]
-fn an_assignment_that_outlives_a_call_is_noticed() {
+fn the_check_finds_assignments_to_state_that_outlives_a_call() {
     let keeps = "local count, seen = 0, {}\n\
                  local function a() count = count + 1 end\n\
                  local function b() seen.x = 1 end\n\

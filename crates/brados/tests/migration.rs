@@ -171,8 +171,8 @@ fn any_class_with_both_layouts_can_continue_a_migration() {
         pair.requests();
         let mut known = vec![first.clone()];
         for _ in 0..6 {
-            // The object is to migrate to a random layout, either a new one or one of those that it
-            // had. All other layouts that it had are former ones.
+            // The object is to migrate to a random layout, which it may have had before. All other
+            // layouts that it had are the former layouts of the class.
             let next = random.pick(&layouts).unwrap().clone();
             known.retain(|layout| *layout != next);
             pair.subject.becomes_slow(&with_layout(PROGRAM, &next, &known));
