@@ -166,8 +166,8 @@ impl Courier {
         self.0.wake.notify_one();
     }
 
-    /// Stores a mark of the object before a request may send messages, unless there is one. By the
-    /// mark other processes find the messages after a crash.
+    /// Stores a mark of the object before a request may send messages, unless this process trusts
+    /// an earlier mark. The mark lets other processes find the messages after a crash.
     ///
     /// # Errors
     /// `Unavailable` if the mark cannot be stored; the request must not run then. `Exhausted` if

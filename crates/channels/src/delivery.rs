@@ -15,8 +15,8 @@
 //! If the receiver refuses a message, it first stores a note of the refusal. Only then does the
 //! courier turn the message into a dead letter. Otherwise another courier could still deliver it. A
 //! message is also refused if the entity that sent it has lost the right to the call. Even then an
-//! earlier attempt may have succeeded, with its reply lost. The note says which of the two
-//! happened.
+//! earlier attempt may have succeeded, with its reply lost. So the courier reads in the note
+//! whether the receiver received or refused the message.
 //!
 //! **Invariant:** the receiver removes a note only after the sender has removed the message from
 //! its queue. A courier that read the queue before that has an old generation, so the receiver

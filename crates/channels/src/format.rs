@@ -7,12 +7,12 @@
 //! | object | key | value |
 //! |---|---|---|
 //! | sender | `>` and a number, fourteen hexadecimal digits | a message that waits: `brados/src/emit/channels.lua` |
-//! | | `!` and its number | [`DeadLetter`]: a message that was given up |
-//! | | `^` and a number of its own, likewise | [`ResentMessage`]: a dead letter that waits to be delivered again |
+//! | | `!` and the number of the message, also in fourteen digits | [`DeadLetter`]: a message that was given up |
+//! | | `^` and a new number, also in fourteen digits | [`ResentMessage`]: a dead letter that waits to be delivered again |
 //! | | `@outbox` | [`Outbox`]: the object's incarnation, and the number of the last dead letter that was sent again |
 //! | | `@chains` | [`Chains`]: which waiting messages continue a chain, and how many messages come before them in it |
 //! | receiver | `@inbox.` and the sender, `POOL/OBJECT` | [`Received`]: the last message of that sender |
-//! | | the same, a zero byte and `resent` | [`Received`]: the last dead letter that this sender sent again |
+//! | | `@inbox.`, the sender, a zero byte and `resent` | [`Received`]: the last dead letter that this sender sent again |
 //! | | `@inbox` | [`Inbox`]: the number of `@inbox.` keys, and how many times some were removed |
 //! | ledger, `channels/NN` of the system pool | object, entity, process, with zero bytes between | [`OutboxMark`] |
 //!

@@ -7,8 +7,9 @@
 //! reads the queue of each sender, and removes the notes that are no longer needed.
 //!
 //! **Invariant:** once a message is settled, it never waits in the queue again. Message numbers
-//! only rise, and an object that is made again has another incarnation. So a note that the courier
-//! found to be unneeded stays so until it changes, and `forget` removes no note that has changed.
+//! only rise, and an object that is made again has another incarnation. So an unneeded note stays
+//! unneeded until it changes, and `forget` does not remove a note that has changed since the
+//! courier read it.
 
 use bytes::Bytes;
 use futures::StreamExt;

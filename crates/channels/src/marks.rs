@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_known_while_it_is_made_and_not_trusted() {
+    fn a_mark_that_is_being_stored_is_known_but_not_trusted() {
         let (object, local) = names();
         let mut marks = Marks::default();
         marks.begin_making(&object, mark(1));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_confirmed_of_several_marks_made_at_once_is_known() {
+    fn the_mark_that_is_confirmed_last_replaces_others_of_the_object() {
         let (object, local) = names();
         let mut marks = Marks::default();
         for nonce in [2, 1] {

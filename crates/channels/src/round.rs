@@ -276,7 +276,7 @@ impl Round<'_> {
 
     /// Turns a message that its receiver has refused for good into a dead letter. This must happen
     /// before a later message goes to the same receiver: the note of the later message would make
-    /// this one count as received.
+    /// the refused message count as received.
     async fn give_up(&self, queue: Queue, message: Received, reason: Error) -> Result<()> {
         let Received { incarnation, number, .. } = message;
         let dead = vec![GivenUp { number, reason: reason.to_string() }];

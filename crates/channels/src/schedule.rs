@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_has_one_round_at_a_time_and_another_if_messages_came() {
+    fn an_object_has_one_round_at_a_time_and_another_if_it_sends_meanwhile() {
         let (mut schedule, object) = (Schedule::default(), object());
         schedule.note(&object);
         schedule.note(&object);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_receiver_is_held_for_doubling_times_and_then_given_up() {
+    fn the_wait_for_a_failing_receiver_doubles_until_its_message_is_given_up() {
         let pace = Pace { give_up_after: millis(1000), ..Pace::default() };
         let (mut schedule, object) = (Schedule::default(), object());
         schedule.note(&object);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_do_not_wait_for_a_held_receiver() {
+    fn messages_to_other_receivers_do_not_wait_for_a_failing_receiver() {
         let (mut schedule, object) = (Schedule::default(), object());
         schedule.note(&object);
         let (_, mut holds) = schedule.next(millis(0)).unwrap();
