@@ -129,7 +129,7 @@ impl Analysis<'_> {
     }
 
     /// The sources of IO to analyse for an object: each source that rules, grants or switches name,
-    /// and one that none of them names.
+    /// and one more source, which stands for all others.
     fn sources(&self, object: &ObjectId) -> Vec<Source> {
         let rules = self.routes.insertions.iter().flat_map(|insertion| &insertion.rules);
         let about = rules.map(|rule| (&rule.header.object, &rule.header.source));

@@ -21,7 +21,7 @@ pub struct Followed {
 }
 
 /// An order to move bytes from one location to another while no IO is in flight. If both locations
-/// have a byte, the one with the later stamp wins.
+/// have a byte, the byte with the later stamp is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
     /// The object.

@@ -26,8 +26,8 @@ pub struct Topology {
     pub pools: BTreeSet<PoolName>,
     /// The targets.
     pub targets: BTreeSet<TargetName>,
-    /// The layers, each with the switch to which it sends the IO that it passes on. `None` means
-    /// the switch from which the layer got the IO.
+    /// The layers, each with the switch to which it forwards IO. `None` means the switch from which
+    /// the layer got the IO.
     pub layers: BTreeMap<LayerName, Option<SwitchName>>,
     /// The programs, each with the destinations that it declares.
     pub programs: BTreeMap<ProgramName, Vec<Destination>>,

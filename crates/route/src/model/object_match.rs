@@ -18,7 +18,8 @@ pub enum ObjectMatch {
     Pattern(Pattern),
 }
 
-/// A pattern: literal pieces with any characters between them. At least one `*` is not at its end.
+/// A pattern: literal pieces with any characters between them. At least one `*` is not at the end
+/// of the pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pattern {
     /// The literal strings before, between and after the stars. There are at least two; the first

@@ -38,8 +38,8 @@ pub enum Replies {
     /// Through the switch, which can join, count and drain them.
     #[default]
     Through,
-    /// Replies bypass the switch and go straight to the source. So the switch never splits such an
-    /// IO, and a drain does not wait for it.
+    /// Replies to the IO bypass the switch and go straight to the source. So the switch never
+    /// splits the IO, and a drain does not wait for it.
     Direct,
 }
 

@@ -39,9 +39,9 @@ impl<V> PrefixMap<V> {
             return;
         }
         let mut bound = Bound::Included(text);
-        // The greatest key up to `bound` either is a prefix of `text`, or has only its first bytes
-        // in common with `text`. Then no remaining prefix is longer than the common bytes, because
-        // a longer one would be a greater key.
+        // Look at the greatest key up to `bound`. If it is no prefix of `text`, the two have only
+        // their first bytes in common. No remaining prefix of `text` is longer than these bytes,
+        // because it would be a greater key.
         while let Some((key, value)) = self.0.range::<str, _>((Bound::Unbounded, bound)).next_back()
         {
             let shared = shared_length(key, text);

@@ -242,8 +242,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Keeps the rules that programs have inserted, if the new rules contain the rule that names
-    /// the program, and the version of the program is the same.
+    /// Keeps the rules that a program has inserted if the rule that names the program is still
+    /// there and the program's version is the same.
     pub(super) fn keep_inserted(&mut self, table: &RuleTable, programs: &Programs) {
         let old = std::mem::take(&mut self.inserted.0);
         for (id, inserted) in old {
