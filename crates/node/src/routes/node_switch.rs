@@ -75,7 +75,7 @@ pub(super) struct Core {
     pub doubts: Vec<Doubt>,
 }
 
-/// A write to another node that gave no answer, so it is unknown whether the bytes arrived there.
+/// A write to another node, which did not answer. So it is unknown whether the bytes arrived there.
 /// The newest bytes are elsewhere, so bytes that did arrive must be dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Doubt {
