@@ -3,9 +3,10 @@
 //!
 //! A reader may use an older snapshot of the tables, in which entries still refer to a segment. So
 //! a reader takes a [`Pin`] before its snapshot. A segment that no entry refers to is first
-//! *retired*. Its file may be deleted once all pins from before its retirement are dropped. But a
-//! clone that read an older snapshot may have copied a reference to the segment meanwhile. The
-//! segment's [`Account`] counts such references. If there is a new one, the segment is used again.
+//! *retired*. Its file may be deleted once all pins from before its retirement are dropped. But
+//! meanwhile a request that clones an object may have read an older snapshot and copied a reference
+//! to the segment. The segment's [`Account`] counts such references. If there is a new one, the
+//! segment is used again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;

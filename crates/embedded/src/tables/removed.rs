@@ -1,7 +1,7 @@
 //! Decides when deleted entries are worth a merge of all table files.
 
-/// The least share of tombstones among all entries for which a merge of all files is worth it. The
-/// merge drops each tombstone together with the entry that it deletes.
+/// If at least this share of all entries are tombstones, a merge of all files is worth its cost.
+/// The merge drops each tombstone together with the entry that it deletes.
 const REMOVED_SHARE: f64 = 0.25;
 /// A merge of all files may write at most this share of the free space, because it deletes the old
 /// files only at its end.
