@@ -1,8 +1,8 @@
 //! Queues the writes to each object, so that writes that must wait are sent in one call.
 //!
 //! A record is sent at once unless enough calls on its object are in flight. Then it waits, and
-//! shares the next call with the records that arrive meanwhile. No record waits longer to gather
-//! more.
+//! shares the next call with the records that arrive meanwhile. No record waits only so that a call
+//! has more records.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
