@@ -198,8 +198,8 @@ pub struct ResourceStat {
     /// `journaled` or `recovered`: how the state survives the death of that node.
     #[serde(default)]
     pub survival: String,
-    /// `shared` or `exclusive`: the strongest capability that a client may hold. `None` if each
-    /// call is a round trip.
+    /// `shared` or `exclusive`: the strongest capability that a client may hold. `None` if the
+    /// authority runs every call.
     #[serde(default)]
     pub capability: Option<String>,
     /// The capability program. `None` stands for the default policy.

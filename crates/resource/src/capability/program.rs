@@ -57,7 +57,7 @@ impl CapabilityProgram {
         self.version
     }
 
-    /// Decides what a client gets: a capability or a round trip.
+    /// Decides what a client gets: a capability, or a round trip (the authority runs the call).
     ///
     /// # Errors
     /// `Fault` with the line where the program fails, or with the line of the function whose result

@@ -18,8 +18,8 @@ pub(super) struct HeldResource {
     /// As whom the methods see this client.
     pub entity: String,
     pub tenant: String,
-    /// The state. `None` if `resident` has it. Also `None` if the VM has lost it; then the client
-    /// never returns the grant.
+    /// The state. `None` if the state is in `resident`, or if the VM has lost it. If the VM has
+    /// lost it, the client never returns the grant.
     pub value: Option<Value>,
     pub resident: Option<Resident>,
     pub is_changed: bool,
