@@ -105,8 +105,9 @@ fn every_legal_combination_is_listed_once() {
     let mut texts: Vec<_> = choices.layouts.iter().map(ToString::to_string).collect();
     assert_eq!(texts[0], "map");
     // `log` can be in five locations: the map, slots of two widths, and two ways to append. `owner`
-    // can be in two: the map, and one way to append. The header can be in three. If `owner` is
-    // appended, `log` cannot be in slots, because both would grow at the end of the stream.
+    // can be in two locations: the map, and one way to append. The header can be in three
+    // locations. If `owner` is appended, `log` cannot be in slots, because both would grow at the
+    // end of the stream.
     assert_eq!(texts.len(), (5 * 2 - 2) * 3);
     assert!(choices.illegal.iter().all(|(layout, _)| !texts.contains(&layout.to_string())));
     assert_eq!(choices.illegal.len(), 2 * 3);
