@@ -142,8 +142,8 @@ pub(crate) struct Outbox {
 /// message called the method that sent it. Every other message begins a chain.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Chains {
-    /// For every message up to this number it is known whether it continues a chain: it does if one
-    /// of the `links` contains it.
+    /// A message up to this number continues a chain if one of the `links` contains the message,
+    /// and otherwise begins one. For later messages this is not known yet.
     #[prost(uint64, tag = "1")]
     pub known_to: u64,
     /// In the order of their numbers.
