@@ -222,9 +222,11 @@ impl Courier {
         source: &EntityName,
         mark: OutboxMark,
     ) -> Result<()> {
-        let context = self
-            .context()
-            .ok_or_else(|| Error::unavailable("this process does not deliver messages yet"))?;
+        let context = self.context().ok_or_else(|| {
+            Error::unavailable("this process does not deliver messages now")
+                .on(object)
+                .hint("try again in some seconds; `nacre status` shows which nodes run")
+        })?;
         let ledger = context.ledger();
         let key = Ledger::key(object, source, &self.0.process, mark);
         ledger.mark(&ledger.of(object), key, mark).await.map_err(|error| {

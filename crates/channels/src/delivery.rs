@@ -210,7 +210,11 @@ async fn read_keys(
     match <[OpResult; 1]>::try_from(reply.results) {
         Ok([OpResult::Values(values)]) => values.try_into().map_err(|_| {
             Error::corrupt("the reply to a read of two keys does not have two values")
+                .on(object)
+                .hint("run one release of nacre on clients and nodes")
         }),
-        _ => Err(Error::corrupt("the reply to a read of two keys is malformed")),
+        _ => Err(Error::corrupt("the reply to a read of two keys is malformed")
+            .on(object)
+            .hint("run one release of nacre on clients and nodes")),
     }
 }

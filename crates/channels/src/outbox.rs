@@ -50,7 +50,9 @@ pub async fn read_outbox(store: &dyn Store, object: &ObjectId) -> Result<OutboxP
     let Ok([OpResult::Range(waiting), OpResult::Range(resent), OpResult::Range(dead)]) =
         <[OpResult; 3]>::try_from(reply.results)
     else {
-        return Err(Error::corrupt("the reply to a read of messages is malformed"));
+        return Err(Error::corrupt("the reply to a read of the object's messages is malformed")
+            .on(object)
+            .hint("run one release of nacre on clients and nodes"));
     };
     let message = |queue: Queue, entry: MapEntry| {
         let (number, message) = queue.message(message_number(&entry.key)?, entry.value)?;

@@ -36,10 +36,16 @@ impl Page {
         let Ok([OpResult::Values(values), OpResult::Range(range)]) =
             <[OpResult; 2]>::try_from(reply.results)
         else {
-            return Err(Error::corrupt("the reply to a read of messages is malformed"));
+            return Err(Error::corrupt(
+                "the reply to a read of the object's messages is malformed",
+            )
+            .on(object)
+            .hint("run one release of nacre on clients and nodes"));
         };
         let Ok([outbox, chains]) = <[Option<Bytes>; 2]>::try_from(values) else {
-            return Err(Error::corrupt("the reply to a read of two keys does not have two values"));
+            return Err(Error::corrupt("the reply to a read of two keys does not have two values")
+                .on(object)
+                .hint("run one release of nacre on clients and nodes"));
         };
         let outbox = outbox.map(|bytes| stored("an object's incarnation", bytes)).transpose()?;
         let chains = stored("an object's chains", chains.unwrap_or_default())?;
