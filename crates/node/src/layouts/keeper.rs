@@ -254,8 +254,9 @@ impl Mover<'_> {
         }
     }
 
-    /// Ends the change and returns the new layout. If some objects were not moved, the next change
-    /// must still be able to read the former layouts.
+    /// Records that the change of the class's layout has ended, and returns the new layout. If
+    /// `unmoved` objects remain in former layouts, the record does not call the class settled. So
+    /// the next change keeps the former layouts readable.
     async fn finish(&self, version: u64, unmoved: u64) -> Result<String> {
         let mut layout = String::new();
         self.record(|record| {

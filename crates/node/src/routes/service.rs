@@ -245,7 +245,9 @@ impl RouteService {
             reply => reply?,
         };
         let Some(OpResult::Called(called)) = reply.results.into_iter().next() else {
-            return Err(Error::corrupt("the object does not report its spans").on(object));
+            return Err(Error::corrupt("the object does not report which routed bytes it holds")
+                .on(object)
+                .hint("run one release of nacre on all nodes"));
         };
         let RoutedSpans { home, application, spans } = RoutedSpans::decode(called.output)?;
         let spans = spans.iter().map(|(span, counter)| (span.start(), span.end(), *counter));
