@@ -20,9 +20,9 @@ use crate::entry::key_hashes::KeyHashes;
 use crate::entry::value::{Piece, Source, Value};
 use crate::transaction::change_set::Overlay;
 
-/// The approximate memory of one of the two generations, in bytes. So the caches of four shards
-/// take at most 24 MiB, which is some 130,000 small entries. Measured: with a quarter of this, a
-/// writer that sets 64,000 keys in turn gets slower.
+/// The approximate memory of one generation of the cache, in bytes. Each shard's cache has two
+/// generations, so the caches of four shards take at most 24 MiB: some 130,000 small entries.
+/// Measured: with a quarter of this, a writer that sets 64,000 keys in turn gets slower.
 const MAX_BYTES: usize = 3 * 1024 * 1024;
 /// Longer keys and values are not cached: a few of them would displace many short ones.
 const MAX_KEY_BYTES: usize = 128;

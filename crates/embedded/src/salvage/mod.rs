@@ -58,8 +58,8 @@ pub enum SegmentFiles {
 /// What was saved, and what was not.
 #[derive(Debug, Clone, Default)]
 pub struct Salvaged {
-    /// The damage found in the old folder. A scrub of the new folder then names the objects that
-    /// lost data.
+    /// The damage found in the old folder. A scrub of the new folder names the objects that lost
+    /// data by this damage.
     pub damages: Vec<Damage>,
     /// Files of tables that could be read, at least in part.
     pub table_files: u64,

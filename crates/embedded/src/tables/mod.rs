@@ -78,8 +78,8 @@ struct Shared {
     rows: RowCache,
     /// Locked while a batch is written, so that no seal and no snapshot falls within the batch.
     writing: Mutex<DeferredEntries>,
-    /// The version of the tree whose list of files was copied last. Locked while the copy is
-    /// stored.
+    /// The version of the tree whose list of files is in the spare copy on disk
+    /// ([`list_copy`]). The lock is held while the spare copy is written.
     copied_version: Mutex<u64>,
     /// Bytes held in memory and not sealed.
     unsealed_bytes: AtomicU64,

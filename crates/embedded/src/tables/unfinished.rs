@@ -37,8 +37,10 @@ impl NamedFiles {
         let listed = current_list(folder)?.map(|list| list.number);
         if listed != Some(tree.current_version().id()) {
             return Err(Error::corrupt(
-                "the tables' list of files on disk differs from the one in memory",
-            ));
+                "the list of table files on disk differs from the list in memory",
+            )
+            .on(folder.display())
+            .hint("restart the node, then look for damage with `nacre scrub`"));
         }
         let folder = folder.join(FILES_FOLDER);
         let failed = |error: &std::io::Error| reading(&folder, error);
