@@ -210,7 +210,7 @@ fn the_deterministic_promise_is_served_first_if_slos_are_equal() {
 }
 
 #[test]
-fn bursts_of_stochastic_promises_count_in_full_for_a_deterministic_one() {
+fn the_bound_of_a_deterministic_promise_counts_all_bursts_of_stochastic_promises() {
     let mut admission = admission();
     for number in 0..6 {
         let likely = stochastic(on_target(&format!("likely{number}"), 0.05, &[(0.01, 0.01)]));

@@ -85,7 +85,9 @@ impl Slos {
             Ok(changes)
         };
         self.update(update).await?;
-        outcome.ok_or_else(|| Error::unavailable("admission made no decision").hint("try again"))
+        outcome.ok_or_else(|| {
+            Error::unavailable("admission made no decision").hint("report this bug of nacre")
+        })
     }
 
     /// Returns what [`Slos::admit`] would answer, and changes nothing. A present promise of the

@@ -60,7 +60,7 @@ pub fn simulate(scenario: &Scenario) -> Result<Vec<Vec<Duration>>> {
 }
 
 fn no_queue(queue: usize) -> Error {
-    Error::invalid(format!("there is no queue {queue}"))
+    Error::invalid(format!("the scenario has no queue {queue}"))
 }
 
 impl Run<'_> {

@@ -58,8 +58,8 @@ pub(super) trait LineReader {
 ///
 /// # Errors
 /// `Invalid`, with the number of the line, if a line is malformed; `Exhausted` if the trace is too
-/// long; `Unsupported` if no curve can be computed from traces in this format; `Unavailable` if
-/// reading the input fails.
+/// long; `Unsupported` if no arrival curve can be computed from traces in this format;
+/// `Unavailable` if reading the input fails.
 pub fn read(input: impl BufRead, format: Option<TraceFormat>) -> Result<Trace> {
     let mut lines = Lines { input, number: 0, buffer: vec![] };
     let mut first = lines.next_line()?.map(str::to_owned);
