@@ -198,7 +198,7 @@ fn logs_work_with_pipes() {
 }
 
 #[test]
-fn a_log_needs_a_class_that_stores_logs_and_prevents_its_removal() {
+fn the_class_of_a_log_must_be_able_to_store_logs_and_cannot_be_removed() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("class.lua");
     let put = |name: &str, source: &str| {

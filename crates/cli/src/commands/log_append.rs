@@ -38,8 +38,7 @@ pub struct AppendArguments {
     /// Print the position of each record
     #[arg(long)]
     positions: bool,
-    /// Continue even if the log no longer has the order of the lines, as can happen when a node
-    /// fails
+    /// Continue even if records get out of the order of the lines, as can happen when a node fails
     #[arg(long)]
     any_order: bool,
 }

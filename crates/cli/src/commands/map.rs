@@ -80,7 +80,7 @@ pub enum MapCommand {
 /// Permission to change nacre's own maps
 #[derive(Debug, clap::Args)]
 pub struct SystemArgument {
-    /// Also change one of nacre's own maps: a wrong entry can break the cluster
+    /// Allow MAP to be one of nacre's own maps; a wrong change there can break the cluster
     #[arg(long)]
     system: bool,
 }

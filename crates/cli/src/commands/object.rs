@@ -43,6 +43,7 @@ pub enum ObjectCommand {
     /// Write the bytes of a file at an offset of the byte stream
     Write {
         object: ObjectId,
+        /// Write at this offset of the byte stream, in bytes
         #[arg(long)]
         offset: u64,
         #[arg(default_value = "-")]
@@ -63,6 +64,7 @@ pub enum ObjectCommand {
     /// Replace a range of the byte stream by zeros
     Zero {
         object: ObjectId,
+        /// The offset at which the range begins, in bytes
         offset: u64,
         /// The length of the range, in bytes
         length: u64,

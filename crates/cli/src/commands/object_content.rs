@@ -24,6 +24,7 @@ const MAX_ATTEMPTS: u32 = 8;
 /// Which bytes to get, and where to.
 #[derive(Debug, clap::Args)]
 pub struct Wanted {
+    /// Begin at this offset of the byte stream, in bytes
     #[arg(long, default_value_t = 0)]
     offset: u64,
     /// Print at most this many bytes (default: all)

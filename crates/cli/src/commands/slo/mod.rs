@@ -30,7 +30,7 @@ const NATIVE_ORDER: &str = "native";
 /// (docs/slo.md)
 #[derive(Debug, Subcommand)]
 pub enum SloCommand {
-    /// Measure the cost of requests on each target; all other `slo` commands need this profile
+    /// Measure the cost of requests on each target; `admit`, `whatif`, `advise` and `watch` need it
     Profile(profile::ProfileArguments),
     /// Promise a tenant a latency, if the cluster can then still keep all promises
     Admit(admit::AdmitArguments),
