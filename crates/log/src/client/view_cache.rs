@@ -5,12 +5,13 @@
 //! seal the old objects first. A client with an older view would look for later positions on the
 //! old objects, and find nothing.
 //!
-//! So the client keeps a bound with the view: the view has the final object of every position below
-//! the bound. Every tail comes with the epoch under which its positions were issued. From a tail
-//! the client learns that all positions below it were issued under its view or an earlier one; this
-//! raises the bound. For a position at or above the bound, the client reads the stored view again
-//! before it believes that the position is empty. It also does so after it has changed such a
-//! position.
+//! So the client keeps a bound with the view. Every position below the bound was issued under this
+//! view or an earlier one, so no later layout moves the position to another object. A tail raises
+//! the bound: each tail comes with the epoch under which the positions below it were issued.
+//!
+//! For a position at or above the bound, the view may name the wrong object. If such a position
+//! looks empty, the client reads the stored view again before it reports the position as empty. To
+//! fill or trim such a position, the client first asks the sequencer for the tail.
 
 use std::sync::Arc;
 

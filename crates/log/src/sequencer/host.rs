@@ -429,8 +429,8 @@ impl SequencerHost {
 }
 
 /// Makes the request that this node forwards. A request for the capability becomes a request for
-/// positions only: a holder must report its tail to the sequencer itself, and this client reaches
-/// the sequencer only through this node.
+/// positions only. The holder of a capability must report its tail directly to the sequencer, and
+/// this client reaches the sequencer only through this node.
 fn passed_on(question: &Question) -> Question {
     match question {
         Question::Acquire(Acquire { count, .. }) => Question::Next { count: *count, client: 0 },

@@ -118,7 +118,7 @@ async fn a_log_survives_an_osd_that_is_marked_out_and_in_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_survives_an_osd_that_is_cut_off_the_network() {
+async fn a_log_survives_an_osd_that_is_cut_off_from_the_network() {
     let scene = Scene::new().await;
     scene.daemons(|ceph| ceph.block("osd.2")).await;
     scene.osds_are_up(2).await;

@@ -164,12 +164,12 @@ async fn run_all(classes: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_native_class_passes_the_storage_cases() {
+async fn the_native_class_passes_the_tests_of_the_storage_interface() {
     run_all(&[NATIVE]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lua_program_passes_the_storage_cases() {
+async fn the_lua_program_passes_the_tests_of_the_storage_interface() {
     run_all(&[LUAU]).await;
 }
 
@@ -218,7 +218,7 @@ fn agrees(step: &Step, outcome: &str, expected: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_brados_program_passes_the_storage_cases() {
+async fn the_brados_program_passes_the_tests_of_the_storage_interface() {
     let mut failures = vec![];
     let (storage, mut done) = (Storage::new().await, 0);
     for case in cases::all().into_iter().filter(cases::rows::can_say) {
@@ -303,7 +303,7 @@ impl Subject<'_> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_storage_cases_find_bugs_planted_in_the_program() {
+async fn the_tests_of_the_storage_interface_find_bugs_planted_in_the_program() {
     for bug in planted::IN_FILL.iter().chain([&planted::IN_SEAL]) {
         let mut refused = vec![];
         let storage = Storage::with_program(&bug.planted()).await;
