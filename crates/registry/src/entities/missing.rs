@@ -83,7 +83,7 @@ mod tests {
     use crate::entities::{Grant, Grants};
 
     /// Returns the grant that an error suggests for `need`. Panics if this grant does not cover
-    /// `need`, or also covers `beside`.
+    /// `need`, or if it also covers the neighbouring need `beside`.
     fn suggested(need: Need<'_>, beside: Need<'_>) -> String {
         let grant = need.grant();
         let grants: Grants = [grant.parse::<Grant>().unwrap()].into_iter().collect();

@@ -85,7 +85,7 @@ mod tests {
     }
 
     /// Committers retry at random while old history is dropped. Each commit id must begin at most
-    /// one epoch. If a decision says that the commit was done before, it must name the epoch that
+    /// one epoch. If `decide` reports that the commit was already done, it must name the epoch that
     /// the commit began.
     #[test]
     fn a_commit_begins_at_most_one_epoch_however_often_it_is_retried() {

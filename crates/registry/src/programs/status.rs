@@ -123,8 +123,8 @@ impl Heard {
         Self { status, activation: None }
     }
 
-    /// Whether the report is about an activation before this one. The same version may have been
-    /// activated before, so the version alone does not tell.
+    /// Whether the report is about an activation earlier than `activation`. The same version may
+    /// have been activated before, so the version alone does not tell.
     fn is_before(&self, activation: u64) -> bool {
         self.activation.is_some_and(|heard_of| heard_of < activation)
     }

@@ -14,7 +14,7 @@ impl Programs {
     /// Refuses to activate a version that uses a program without an active version.
     ///
     /// # Errors
-    /// `NotFound` with the name of the program to put; errors of [`Programs::show`].
+    /// `NotFound`, which names the program without an active version; errors of [`Programs::show`].
     pub(super) async fn check_used(&self, versions: &[(ProgramId, u64)]) -> Result<()> {
         for (program, version) in versions {
             let hook = self.hooks().of(program.kind)?;
