@@ -106,8 +106,8 @@ impl Switch {
         self.counter
     }
 
-    /// The bytes that the runtime must move back to their own object before it performs this IO;
-    /// `None` if there are none.
+    /// The bytes that a rule has placed at another target, and that the runtime must move back to
+    /// the object before it performs this IO. `None` if the IO needs no such move.
     pub fn homeward(&self, io: IoId) -> Option<Span> {
         self.in_flight.get(io).and_then(|flying| flying.arrival.homeward)
     }

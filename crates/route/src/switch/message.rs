@@ -173,8 +173,8 @@ pub enum Event {
         request: Arc<Request>,
         /// The layer that sent it, if a layer did.
         via: Option<LayerName>,
-        /// The term (update number of the rules) under which another switch sent it here; `None` if
-        /// it begins here.
+        /// The term (update number of the rules) under which another switch forwarded the IO to
+        /// this switch; `None` if the IO comes from no other switch.
         term: Option<Term>,
     },
     /// An IO has arrived that goes to the object itself, regardless of the rules. The runtime first
