@@ -92,9 +92,9 @@ pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// session.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The length of a part of a message. Messages are sent in parts while the speed of a node's link
-/// is stated, so that a small message waits for one part at most. On a link of 1 Gbit/s a part
-/// takes a quarter of a millisecond.
+/// The length of a part of a message. Once an operator has set the speed of a node's link with
+/// `nacre slo link`, large messages are sent in parts. A small message then waits for one part at
+/// most. On a link of 1 Gbit/s a part takes a quarter of a millisecond.
 pub const PART_BYTES: usize = 32 * 1024;
 /// The most tenants with an outgoing queue (a *lane*) of their own in one session. Further tenants
 /// share the last lane.

@@ -242,8 +242,9 @@ impl LaneQueue {
         }
     }
 
-    /// Takes further messages that the gate lets pass, as long as all messages together are no
-    /// longer than a part. They follow `bytes` bytes of messages. Returns how many it took.
+    /// Takes whole messages from the front of the lane while the gate lets them pass and the batch
+    /// has at most [`PART_BYTES`]. `bytes` is the length of the messages that the batch has already.
+    /// Returns how many messages it took.
     fn take_more(&mut self, mut bytes: usize, context: &Context<'_>) -> usize {
         let mut count = 0;
         while let Some(Piece { extent: Extent::Whole(length), .. }) = self.pieces.front()
