@@ -124,7 +124,7 @@ fn each_unit_is_measured_by_its_own_counters() {
 }
 
 #[test]
-fn the_hook_when_may_have_any_of_five_forms() {
+fn a_policy_may_write_its_when_hook_in_any_of_five_forms() {
     for (source, is_due) in [
         ("when = [[if MDSs[whoami]['load'] > 5 then]]", true),
         ("when = [[local limit = 50 if MDSs[whoami]['load'] > limit then]]", false),

@@ -55,9 +55,9 @@ fn programs_behave_as_their_cases_say() {
     assert!(count > 15, "only {count} cases were found");
 }
 
-/// A program in which two different rows can get the same key in every possible way: in a set in
-/// memory, in a list of few rows, in a single row, in a table by `<=`, and in a table at the end of
-/// the request.
+/// A program whose rules can give two different rows the same key. Three kinds of collection can
+/// have such a conflict: a scratch with a key (`best`), a scratch of a single row (`few`), and a
+/// table whose new rows are merged at the end of the request (`best_of`).
 const CONFLICTS: &str = "state do
   table :link, [:from:int, :to:string, :nxt:int]
   table :best_of, [:from:int] => [:nxt:int]

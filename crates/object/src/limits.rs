@@ -8,8 +8,8 @@
 pub const MAX_OBJECT_NAME_BYTES: usize = 1024;
 /// Pools, classes, methods, targets, snapshots, entities: identifiers, not data.
 pub const MAX_IDENTIFIER_BYTES: usize = 128;
-/// The longest key of a map. It is long enough for a path, and short enough that an index block
-/// holds several.
+/// The longest key of an object's map. It is long enough for a path, and short enough that an index
+/// block holds several.
 pub const MAX_MAP_KEY_BYTES: usize = 4 * 1024;
 /// A map value. Larger values belong in the byte stream.
 pub const MAX_MAP_VALUE_BYTES: usize = 1024 * 1024;

@@ -20,8 +20,8 @@ impl CompiledProgram for FileType {
     const INTERFACE: &'static Interface = &FILE_TYPE_INTERFACE;
     const USED_KIND: Option<ProgramKind> = Some(ProgramKind::Capability);
 
-    /// Compiles a file type and tries it: runs its `init`, and the recovery function of a recovered
-    /// type.
+    /// Compiles a file type and tries it. Runs its `init`, and also its recovery function if the
+    /// type has one ([`Survival::Recovered`]).
     fn compile_and_try(
         name: &str,
         version: u64,
