@@ -6,28 +6,28 @@ use nacre_object::limits::{
     MAX_NOTIFY_BYTES, MAX_OPS, MAX_REPLY_BYTES, MAX_REPLY_ENTRIES, MAX_REQUEST_BYTES,
 };
 
-/// The version of the protocol spoken here.
+/// The version of the protocol that this crate speaks.
 pub const PROTOCOL_VERSION: u32 = 1;
 
 /// The largest encoded message: the largest payload of a request or reply, and as many bytes again
 /// for framing. A list of map entries with keys of one byte needs more framing than payload.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// The sender closes a batch once it is this long. The batch then holds hundreds of small messages,
-/// which share its cost. A longer batch would only delay its first message.
+/// which share the cost of sending it. A longer batch would only delay its first message.
 pub const BATCH_BYTES: usize = 64 * 1024;
-/// The most bytes that a message needs in a batch in addition to its body: for its numbers, its
-/// kind and its span.
+/// The most bytes that a message needs in a batch in addition to its body: for its ids, its
+/// kind and its trace span.
 pub const MESSAGE_FRAME_BYTES: usize = 256;
-/// The largest batch that an end accepts. It is larger than [`BATCH_BYTES`], because the sender may
-/// append one message of any size to a batch that is nearly full.
+/// The largest batch that a receiver accepts. It is larger than [`BATCH_BYTES`], because the sender
+/// may append one message of any size to a batch that is nearly full.
 pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + MESSAGE_FRAME_BYTES + BATCH_BYTES;
 /// The most messages in a received batch. Without this bound, a batch of empty messages could
 /// decode into gigabytes. A full batch of the smallest requests has a quarter as many messages.
 pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
 
 /// How many bytes of requests a client may have in flight on a session; further callers wait.
-/// Abandoned messages count too until they are sent. The bound is large enough to keep a node busy
-/// over any local connection.
+/// Messages whose callers gave up count too, until they are sent. The bound is large enough to keep
+/// a node busy over any local connection.
 pub const CLIENT_BUDGET_BYTES: usize = 32 * 1024 * 1024;
 /// A request that is smaller than this counts as this many bytes of the budget. So the bound on
 /// bytes also bounds the number of requests in flight, to 8,192.
@@ -46,14 +46,14 @@ pub const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// The longest pause between two attempts to connect. Once a node is up again, clients connect
 /// within this time.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// The time between two checks of deadlines. An expired deadline may be noticed this much too late.
+/// The time between two checks of deadlines. A request may fail this long after its deadline.
 pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The number of connections of one server. Each costs two buffers and a file descriptor.
 pub const MAX_CONNECTIONS: usize = 4096;
 /// The most connections without a running request, whether before the handshake or idle. If there
-/// are more, the server closes the connection that has been idle longest, so that silent peers keep
-/// no client out.
+/// are more, the server closes the connection that has been idle longest, so that silent peers
+/// cannot keep clients out.
 pub const MAX_IDLE_CONNECTIONS: usize = 1024;
 /// The number of sessions of one server. Each client process has one or two sessions.
 pub const MAX_SESSIONS: usize = 4096;
@@ -71,20 +71,21 @@ pub const MAX_UNDER_WAY: usize = 4096;
 pub const MAX_UNDER_WAY_BYTES: usize = 64 * 1024 * 1024;
 /// The most memory for the running unary calls of one entity. Each call counts as at least
 /// [`REQUEST_COST_BYTES`] until it has ended, even if its client no longer waits for it. Beyond the
-/// limit, calls of as many bytes again wait to begin; the server refuses further calls.
+/// limit, further calls wait to begin. Once the waiting calls have as many bytes as this limit, the
+/// server refuses calls.
 pub const MAX_CALLS_BYTES: usize = MAX_UNDER_WAY_BYTES;
 /// The most unary calls of one entity that have not ended. The limit is needed because each call
 /// may have its own connection, and one entity must leave connections to others.
 pub const MAX_ENTITY_CALLS: usize = 1024;
 /// The most watches of one session.
 pub const MAX_WATCHES: usize = 1024;
-/// The bytes of unread replies at which the server stops beginning messages of the session, even in
-/// the middle of a batch. The client must read some replies within [`STALL_TIMEOUT`], or the server
-/// ends its session.
+/// The bytes of unread replies at which the server starts no further message of the session, even
+/// in the middle of a batch. The client must read some replies within [`STALL_TIMEOUT`], or the
+/// server ends its session.
 pub const REPLIES_WAITING_BYTES: usize = 8 * 1024 * 1024;
 /// The bytes of unread replies at which the session stops completely: even running requests do not
-/// go on until the client reads. They exceed [`REPLIES_WAITING_BYTES`] when requests that were
-/// already in flight are answered.
+/// go on until the client reads. More than [`REPLIES_WAITING_BYTES`] can wait, because requests
+/// that were already in flight are still answered.
 pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// How long a client may read nothing while more than [`REPLIES_WAITING_BYTES`] of replies wait for
 /// it. Once the client has finished sending, this also applies while fewer bytes wait. After this
@@ -99,30 +100,32 @@ pub const PART_BYTES: usize = 32 * 1024;
 /// The most tenants with an outgoing queue (a *lane*) of their own in one session. Further tenants
 /// share the last lane.
 pub const MAX_SESSION_LANES: usize = 64;
-/// The most tenants that share a node's link separately, apart from those with a promise or a
-/// weight. Further tenants together get the share of one.
+/// Once this many tenants share a node's link, further tenants together get the share of one
+/// tenant. A tenant with a promise or a weight always has its own share.
 pub const MAX_LINK_TENANTS: usize = 256;
-/// How many messages of one session the receiver may have in parts, before the last part comes. A
-/// sender has at most one such message in each lane.
+/// The most incomplete messages of one session: the receiver has some parts of them, but not the
+/// last part. A sender has at most one such message in each lane.
 pub const MAX_INCOMPLETE_MESSAGES: usize = MAX_SESSION_LANES;
-/// The most memory for the messages of one session of which parts are missing. It is as much as for
-/// messages in flight.
+/// The most memory for the incomplete messages of one session. It is as much as for its requests in
+/// flight.
 pub const MAX_INCOMPLETE_BYTES: usize = MAX_UNDER_WAY_BYTES;
-/// The longest time for which a session reads nothing because its tenant must wait for the link. It
-/// is short compared with [`STALL_TIMEOUT`], so that the client does not take the node for dead.
+/// The longest time for which the server stops reading a session whose tenant must wait for the
+/// link. It is short compared with [`STALL_TIMEOUT`], so that the client does not take the node for
+/// dead.
 pub const MAX_READ_PAUSE: Duration = Duration::from_secs(1);
-/// The same time for a session that carries requests of several tenants. It is shorter, because all
-/// of them wait when the session does not read.
+/// The longest such time if the session has read messages of several tenants. It is shorter,
+/// because all these tenants wait while the server does not read the session.
 pub const MAX_SHARED_READ_PAUSE: Duration = Duration::from_millis(5);
 
-/// The limit of three times: from a connection's start to its first request, a connection's idle
-/// time afterwards, and from the request for a session to the client's hello.
+/// The limit for each of three times: from a connection's start to its first request; the
+/// connection's idle time after a request; and from the request for a session to the client's
+/// hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take to notice that its idle connection is closed.
 pub const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a server that was told to stop lets begun requests finish.
+/// How long a server that was told to stop waits until its running requests are done.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long accepting rests when the machine is out of descriptors.
+/// How long the server accepts no connection after the machine ran out of file descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The flow-control window of a session: how many bytes the sender may send before the receiver has
@@ -139,9 +142,9 @@ pub const MAX_HOST_BYTES: usize = 253;
 /// final NUL). For a longer path, `socket_path` opens the socket's folder and uses a short path
 /// through its descriptor.
 pub const MAX_SOCKET_PATH_BYTES: usize = 107;
-/// The name of a Unix socket in such a folder.
+/// The longest name of a Unix socket whose folder is opened in this way.
 pub const MAX_SOCKET_NAME_BYTES: usize = 80;
-/// The path before that name, with the largest possible descriptor.
+/// The length of the short path before the socket's name, with the largest possible descriptor.
 const FOLDER_PREFIX_BYTES: usize = "/proc/self/fd/2147483647/".len();
 
 const _: () = assert!(FOLDER_PREFIX_BYTES + MAX_SOCKET_NAME_BYTES <= MAX_SOCKET_PATH_BYTES);

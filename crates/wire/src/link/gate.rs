@@ -1,8 +1,9 @@
-//! `Gate`: one direction of a network link. Whoever wants to send or receive bytes makes an entry
-//! and waits until the gate lets the entry pass.
+//! `Gate`: lets messages pass one direction of a network link, at the speed of the link. A task
+//! that wants to send or receive bytes makes an entry at the gate, and waits until the gate lets
+//! the entry pass.
 //!
-//! While entries wait, one task sleeps until the link is free, lets the next entry pass, and wakes
-//! whoever waits for it.
+//! While entries wait, one task drives the gate: it sleeps until the link is free, lets the next
+//! entry pass, and wakes the task that waits for this entry.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,18 +29,19 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The order of the entries. `None` while the speed of the link is not stated; then nobody
-    /// waits.
+    /// The order of the entries. `None` while the speed of the link is not set; then every entry
+    /// passes at once.
     turns: Option<LinkOrder>,
-    /// The entries that wait, each with the waker of its task once the task has polled.
+    /// The waiting entries. An entry has the waker of its task once the task has polled its ticket.
     waiting: HashMap<RequestId, Option<Waker>>,
+    /// Whether a task drives the gate.
     is_driven: bool,
 }
 
-/// An entry at a gate. It leaves the gate when it is dropped.
+/// An entry at a gate. Dropping the ticket removes the entry if it still waits.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    /// `None` if the entry may pass at once.
+    /// The gate and the entry's numbers there; `None` once the entry may pass.
     waits: Option<(Gate, TenantId, RequestId)>,
 }
 
@@ -48,7 +50,8 @@ impl Gate {
         Self(Arc::new(Inner { clock, state: Mutex::default() }))
     }
 
-    /// Sets the speed of the link and the shares of tenants. `None` lets every entry pass at once.
+    /// Sets the speed of the link and the shares of tenants. With `None`,
+    /// every entry passes at once.
     pub(crate) fn set(&self, link: Option<(Link, BTreeMap<TenantName, Share>)>) {
         let now = self.0.clock.monotonic();
         let mut state = self.lock();
@@ -64,8 +67,8 @@ impl Gate {
         }
     }
 
-    /// Makes an entry for `messages` messages that have `bytes` bytes together. Must be called
-    /// inside a Tokio runtime.
+    /// Makes an entry for `messages` messages of `bytes` bytes in total. Must be called inside a
+    /// Tokio runtime.
     pub(crate) fn enter(&self, tenant: &TenantName, messages: usize, bytes: usize) -> Ticket {
         let now = self.0.clock.monotonic();
         let mut state = self.lock();
@@ -83,7 +86,7 @@ impl Gate {
         Ticket { waits: Some((self.clone(), tenant, request)) }
     }
 
-    /// Lets entries pass as the link gets free, until no entry waits.
+    /// Lets the next entry pass whenever the link becomes free, until no entry waits.
     async fn drive(self) {
         loop {
             let now = self.0.clock.monotonic();
@@ -120,7 +123,8 @@ impl State {
 }
 
 impl Ticket {
-    /// Ready once the entry may pass. Until then, the gate wakes the task of `context` when it may.
+    /// Ready once the entry may pass. If the entry must wait, the gate later wakes the task of
+    /// `context`.
     pub(crate) fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
         let Some((gate, _, request)) = &self.waits else { return Poll::Ready(()) };
         let mut state = gate.lock();

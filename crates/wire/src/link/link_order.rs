@@ -1,12 +1,14 @@
 //! Decides which entry passes next in one direction of a network link, and when. An entry is a
-//! tenant's wish to send or receive some bytes ([`Gate`](super::Gate)).
+//! tenant's request to send or receive some bytes. [`Gate`](super::Gate) makes the entries.
 //!
-//! [`Scheduler`] orders the entries: first the tenants within their token buckets, by priority;
-//! then the other tenants in turns, by weight. The *work* of an entry is how long the link needs
-//! for its bytes. The next entry passes when the link has done the work of the previous one.
+//! [`Scheduler`] orders the entries. Tenants that are within the token buckets of their promises
+//! come first, by priority. The other tenants take turns, by weight.
 //!
-//! **Invariant:** within a time `t`, the work of the entries that pass is at most `t` plus
-//! [`MAX_LAG`] plus the work of one entry.
+//! The *work* of an entry is the time that the link needs for its bytes. The next entry passes when
+//! the link has done the work of the previous one.
+//!
+//! **Invariant:** in any period of length `t`, the total work of the entries that pass is at most
+//! `t` plus [`MAX_LAG`] plus the work of one entry.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -20,13 +22,14 @@ use nacre_qos::{IoKind, Link};
 
 use crate::limits::MAX_LINK_TENANTS;
 
-/// An entry may pass late, because timers have steps of a millisecond. A delay up to this bound
-/// costs no speed: the next entry's work counts as begun when the link became free.
+/// Timers have steps of a millisecond, so an entry may pass some time after the link became free. A
+/// delay up to this bound costs no speed: the entry's work counts as begun when the link became
+/// free.
 const MAX_LAG: Duration = Duration::from_millis(2);
-/// `busy_until` limits what passes, so the scheduler needs no limits of its own.
+/// The scheduler needs no limits of its own, because `busy_until` limits how much passes.
 const NO_LIMIT: KindLimits = KindLimits { requests: usize::MAX, bytes: u64::MAX };
 
-/// One direction of a link.
+/// One direction of a link, with the entries that wait for it.
 #[derive(Debug)]
 pub(super) struct LinkOrder {
     link: Link,
@@ -46,7 +49,8 @@ impl LinkOrder {
         Self { link, shares, scheduler, tenants, work, busy_until: Duration::ZERO }
     }
 
-    /// Changes the speed and the shares. The work of waiting entries stays as it was computed.
+    /// Changes the speed and the shares. Entries that wait already keep the work that was computed
+    /// for the old speed.
     pub(super) fn set(&mut self, link: Link, shares: BTreeMap<TenantName, Share>, now: Duration) {
         (self.link, self.shares) = (link, shares);
         for (name, tenant) in &self.tenants {
@@ -55,7 +59,8 @@ impl LinkOrder {
         }
     }
 
-    /// Makes an entry for a number of messages with `bytes` in total. `None` if they need not wait.
+    /// Makes an entry for some messages of `bytes` bytes in total. `None` if the scheduler cannot
+    /// take the entry; then the messages need not wait.
     pub(super) fn enter(
         &mut self,
         tenant: &TenantName,
@@ -101,8 +106,8 @@ impl LinkOrder {
         self.work.remove(&request);
     }
 
-    /// The number of a tenant in the scheduler. Tenants beyond [`MAX_LINK_TENANTS`] share one
-    /// number.
+    /// The number of a tenant in the scheduler. Once there are [`MAX_LINK_TENANTS`] tenants,
+    /// further tenants without a promise or weight share one number.
     fn tenant(&mut self, name: &TenantName, now: Duration) -> Option<TenantId> {
         if let Some(tenant) = self.tenants.get(name) {
             return Some(*tenant);
@@ -118,8 +123,8 @@ impl LinkOrder {
     }
 }
 
-/// The settings of a tenant in the scheduler. The limits on sessions already bound what waits, so
-/// the scheduler's queue has no bound.
+/// The settings of a tenant in the scheduler. The scheduler's queue has no bound, because the
+/// limits on sessions already bound how much waits.
 fn settings(shares: &BTreeMap<TenantName, Share>, name: &TenantName) -> TenantSettings {
     let mut settings = TenantSettings::weighted(1.0);
     if let Some(share) = shares.get(name) {
@@ -151,7 +156,8 @@ mod tests {
         turns.enter(&name(tenant), 1, bytes, now).unwrap().1
     }
 
-    /// All entries that pass from second 1 on until none waits, with the time of each.
+    /// Lets all waiting entries pass, from the time of 1 s on. Returns each entry with the time at
+    /// which it passed.
     fn passed(turns: &mut LinkOrder) -> Vec<(RequestId, Duration)> {
         let mut passed = vec![];
         while let Some(at) = turns.next_at() {
@@ -170,7 +176,7 @@ mod tests {
         }
         let passed = passed(&mut turns);
         let took = passed.last().unwrap().1.saturating_sub(start).as_secs_f64();
-        // 100 entries of 11,059 bytes with all headers.
+        // The last entry passes after 100 others of 11,059 bytes each, with all headers, at 1 MB/s.
         assert!((took - 1.106).abs() < 0.01, "{took}");
     }
 

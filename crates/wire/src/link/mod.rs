@@ -1,7 +1,7 @@
 //! Shares a node's network link among tenants: decides who sends next, and whose messages the node
 //! reads next.
 //!
-//! A node has one [`LinkShaper`]. An operator states the speed of the link with `nacre slo link`
+//! A node has one [`LinkShaper`]. An operator sets the speed of the link with `nacre slo link`
 //! ([`LinkSettings`]). From then on, a [`Gate`] for each direction of the link lets one message or
 //! part after the other pass, at the speed of the link and in the order of the tenants' promises.
 //!
@@ -14,7 +14,8 @@
 //! So messages wait at the gate, which orders them, and not in the buffers of the network, which do
 //! not.
 //!
-//! **Invariant:** while no speed is stated, no message waits here, and each costs one branch.
+//! **Invariant:** while no speed is set, no message waits here, and the only cost of a message is
+//! the check whether a speed is set.
 
 mod gate;
 mod link_order;

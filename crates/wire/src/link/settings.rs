@@ -1,4 +1,5 @@
-//! What the operator has stated about a node's link and about the tenants that share it.
+//! The settings of a [`LinkShaper`](super::LinkShaper): the speed of a node's link, and the tenants
+//! that share it.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +12,18 @@ use nacre_qos::scheduler::Share;
 pub struct LinkSettings {
     /// The link. Both directions have its speed.
     pub link: Link,
-    /// Pools whose requests belong to one tenant, whoever sends them.
+    /// Pools whose requests count as those of one tenant, whoever sends them.
     pub pools: BTreeMap<PoolName, TenantName>,
     /// Tenants with a promise or a weight. All others have the weight 1.
     pub tenants: BTreeMap<TenantName, TenantLink>,
 }
 
-/// How a tenant shares the directions of the link.
+/// The share of a tenant in each direction of the link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TenantLink {
-    /// What the node sends to the tenant.
+    /// The share in the direction in which the node sends to the tenant.
     pub sent: Share,
-    /// What the node receives from the tenant.
+    /// The share in the direction in which the node receives from the tenant.
     pub received: Share,
 }
 

@@ -12,21 +12,21 @@ use tokio::sync::watch;
 use super::Gate;
 use super::settings::{LinkSettings, TenantLink};
 
-/// The link of a node. A node has one, and gives it to its
+/// Shares the link of a node. A node has one shaper, and gives it to its
 /// [`ServerBuilder`](crate::ServerBuilder::link).
 #[derive(Debug)]
 pub struct LinkShaper {
-    /// Whether a speed is stated.
+    /// Whether a speed is set.
     is_on: AtomicBool,
     settings: RwLock<Option<Arc<LinkSettings>>>,
-    /// The speed that sessions report to their clients; 0 if none is stated.
+    /// The speed that sessions report to their clients, in bytes a second; 0 if no speed is set.
     speed: watch::Sender<u64>,
     sent: Gate,
     received: Gate,
 }
 
 impl LinkShaper {
-    /// A link whose speed is not stated.
+    /// A shaper of a link whose speed is not set.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             is_on: AtomicBool::new(false),
@@ -37,8 +37,8 @@ impl LinkShaper {
         }
     }
 
-    /// Sets the speed of the link and the shares of tenants. `None` means that no speed is stated
-    /// any more; then no message waits.
+    /// Sets the speed of the link and the shares of tenants. `None` removes the speed; then no
+    /// message waits.
     pub fn set(&self, settings: Option<LinkSettings>) {
         let shares = |of: fn(&TenantLink) -> &Share| {
             let settings = settings.as_ref()?;
@@ -55,12 +55,12 @@ impl LinkShaper {
         self.speed.send_if_modified(|known| std::mem::replace(known, speed) != speed);
     }
 
-    /// Whether a speed is stated.
+    /// Whether a speed is set.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Reports the stated speed in bytes a second, and each change of it; 0 if no speed is stated.
+    /// A channel with the speed in bytes a second, and each change of it; 0 if no speed is set.
     pub(crate) fn speed(&self) -> watch::Receiver<u64> {
         self.speed.subscribe()
     }

@@ -1,9 +1,9 @@
-//! The lanes of an outbox: while the speed of the node's link is stated, the messages of each
-//! tenant wait in a queue of their own.
+//! The lanes of an outbox. While the speed of the node's link is set, the messages of each tenant
+//! wait in a queue of their own, a *lane*.
 //!
-//! The [`Gate`] orders what is sent over the link. Each message waits at the gate; a large message
-//! waits in parts, each for itself. So another tenant's message need not wait for all parts of a
-//! large message.
+//! The [`Gate`] decides which lane may send next. A small message waits at the gate as a whole. A
+//! large message is cut into parts, and each part waits separately. So a message of another tenant
+//! can be sent between two parts.
 //!
 //! **Invariant:** a lane sends its messages in the order in which they were pushed. It sends all
 //! parts of a message before it begins the next message.
@@ -21,7 +21,7 @@ use crate::limits::{MAX_SESSION_LANES, PART_BYTES};
 use crate::link::{Gate, Ticket};
 use crate::message::Fields;
 
-/// Fields of `Part`.
+/// The field numbers of the protocol's message `Part`.
 const BYTES_TAG: u32 = 1;
 const IS_LAST_TAG: u32 = 2;
 const POOL_TAG: u32 = 3;
@@ -42,7 +42,7 @@ impl Lane {
 /// Whether large messages are cut into parts for the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cutting {
-    /// They are. A part is in this field of a message.
+    /// Large messages are cut into parts. A part is in the field of a message with this number.
     Parts { field: u32 },
     /// The peer takes only whole messages.
     Whole,
@@ -54,10 +54,10 @@ pub(super) struct Lanes {
     gate: Gate,
     cutting: Cutting,
     lanes: Vec<LaneQueue>,
-    /// The index of the lane that may send first.
+    /// The index of the lane that is asked first for the next batch.
     next: usize,
     bytes: usize,
-    /// The positions of messages of which something is still to be sent.
+    /// The positions of messages that are not completely sent.
     positions: BTreeSet<u64>,
 }
 
@@ -107,8 +107,9 @@ impl Lanes {
         Self { gate, cutting, lanes, next: 0, bytes: 0, positions }
     }
 
-    /// Finds or makes the lane of a tenant; the parts of its messages name `pool`. Tenants beyond
-    /// [`MAX_SESSION_LANES`] share the last lane, whose parts name no pool.
+    /// Returns the lane of a tenant whose parts name `pool`, and makes it if there is none. Once
+    /// there are [`MAX_SESSION_LANES`] lanes, further tenants share the last lane, whose parts name
+    /// no pool.
     pub(super) fn of(&mut self, tenant: &TenantName, pool: &str) -> Lane {
         let is_own = |lane: &LaneQueue| lane.tenant == *tenant && *lane.pool == *pool;
         let at = self.lanes.iter().position(is_own).unwrap_or_else(|| {
@@ -147,12 +148,12 @@ impl Lanes {
         self.bytes
     }
 
-    /// Whether some or all of a message is still to be sent.
+    /// Whether a message is not completely sent.
     pub(super) fn waits(&self, position: u64) -> bool {
         self.positions.contains(&position)
     }
 
-    /// Drops all messages. They still count as not sent.
+    /// Drops all messages. [`Self::waits`] still counts them as not sent.
     pub(super) fn clear(&mut self) {
         for lane in &mut self.lanes {
             lane.messages.clear();
@@ -161,8 +162,8 @@ impl Lanes {
         self.bytes = 0;
     }
 
-    /// Ready with the next batch once the gate lets a message or part pass. Until then, the gate
-    /// wakes the task of `context` when it does.
+    /// Ready with the next batch once the gate lets a message or part pass. If all must wait, the
+    /// gate later wakes the task of `context`.
     pub(super) fn poll_batch(&mut self, context: &Context<'_>) -> Poll<EncodedBatch> {
         let count = self.lanes.len();
         for at in (0..count).map(|step| (self.next + step) % count) {
@@ -232,8 +233,8 @@ impl LaneQueue {
         }
     }
 
-    /// Takes the first message or part, if the gate lets it pass. If not, the gate wakes the task
-    /// of `context` when it does.
+    /// Takes the first message or part, if the gate lets it pass. If it must wait, the gate later
+    /// wakes the task of `context`.
     fn take_turn(&mut self, context: &Context<'_>) -> Option<Extent> {
         let first = self.pieces.front_mut()?;
         match first.ticket.poll_turn(context) {
@@ -243,8 +244,8 @@ impl LaneQueue {
     }
 
     /// Takes whole messages from the front of the lane while the gate lets them pass and the batch
-    /// has at most [`PART_BYTES`]. `bytes` is the length of the messages that the batch has already.
-    /// Returns how many messages it took.
+    /// has at most [`PART_BYTES`]. `bytes` is the length of the messages that the batch has
+    /// already. Returns how many messages it took.
     fn take_more(&mut self, mut bytes: usize, context: &Context<'_>) -> usize {
         let mut count = 0;
         while let Some(Piece { extent: Extent::Whole(length), .. }) = self.pieces.front()
@@ -258,7 +259,7 @@ impl LaneQueue {
     }
 }
 
-/// The next part of a message, as a batch. The body is not copied.
+/// Encodes the next part of a message, of `bytes` bytes, as a batch. Does not copy the body.
 fn part(message: &mut Message, bytes: usize, field: u32, pool: &str) -> EncodedBatch {
     let is_last = bytes == message.left();
     let fields_left = message.fields.len().saturating_sub(message.sent).min(bytes);
