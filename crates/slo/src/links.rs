@@ -37,7 +37,7 @@ struct LinkQueue<'a> {
     link: Link,
 }
 
-/// Whose link it is.
+/// The owner of a link: a node, or the client of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End<'a> {
     Node(&'a NodeName),
@@ -67,7 +67,7 @@ fn node_link(node: &NodeName, direction: &str) -> String {
     format!("the link of {node}, {direction}")
 }
 
-/// The name of the direction in which a node receives, in
+/// The name of the direction in which a node receives. Promises store this name in
 /// [`PromisedFlow::target`](crate::PromisedFlow::target).
 pub(crate) fn received_by(node: &NodeName) -> String {
     node_link(node, "in")
@@ -79,7 +79,8 @@ pub(crate) fn sent_by(node: &NodeName) -> String {
 }
 
 impl<'a> Queues<'a> {
-    /// The queues of a state, and the link of a client that asks for a promise.
+    /// The queues of the targets and links in `state`. `newcomer` is a client that asks for a
+    /// promise, with its link.
     pub(crate) fn new(state: &'a SloState, newcomer: Option<(&'a TenantName, Link)>) -> Self {
         let is_newcomer = |tenant: &TenantName| newcomer.is_some_and(|(new, _)| new == tenant);
         let nodes = state.links.iter().map(|(node, link)| (End::Node(node), *link));
@@ -129,7 +130,8 @@ impl<'a> Queues<'a> {
         queue >= self.targets.len()
     }
 
-    /// The legs of a tenant with these flows: each from the client to a target and back.
+    /// The paths of a tenant's requests, each from the client to a target and back. A path is a
+    /// list of indices into `flows`.
     pub(crate) fn legs(&self, tenant: &TenantName, flows: &[QueueFlow]) -> Vec<Vec<usize>> {
         let flow_at = |queue| flows.iter().position(|flow| flow.queue == queue);
         let at_link = |end: Option<End<'_>>, direction| {
@@ -157,8 +159,8 @@ impl<'a> Queues<'a> {
         legs
     }
 
-    /// The nodes whose links a request to a target may pass. If no such link is known, the only
-    /// item is `None`.
+    /// The nodes whose links a request to a target may pass. If no such link is known, returns a
+    /// single `None`.
     fn nodes_before(&self, target: &TargetName) -> Vec<Option<End<'a>>> {
         let nodes = self.links.iter().filter(|link| link.direction == LinkDirection::Out);
         let nodes = nodes.map(|link| link.end).filter(|end| match end {
@@ -283,7 +285,7 @@ mod tests {
     }
 
     /// Asks for 60 reads of a mebibyte a second at each of two targets. They take a sixth of a
-    /// target's time, and half of the time of a link of 1 Gbit/s.
+    /// target's time, and somewhat more than half of the time of a link of 1 Gbit/s.
     fn ask<'a>(tenant: &str, client_link: Option<f64>) -> Ask<'a> {
         let rate = Rate { kind: IoKind::Read, bytes: MEBIBYTE, per_second: 120.0, burst: 1 };
         Ask {
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_that_the_link_alone_exceeds_is_refused_with_its_name() {
+    fn a_refusal_names_the_link_that_alone_exceeds_the_latency() {
         let links = state(&[("storage.0", GIGABIT / 4.0)]);
         let few = Rate { kind: IoKind::Read, bytes: MEBIBYTE, per_second: 20.0, burst: 1 };
         let traffic = Traffic::Rate(few, Spread::Even);
