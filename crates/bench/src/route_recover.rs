@@ -48,7 +48,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// Seconds without rules, and with them.
+/// The seconds until a read is answered after SIGKILL: without rules, and with them.
 async fn measure(setup: &Setup, folder: &Path, cluster: &ScratchCluster) -> Result<[f64; 2]> {
     let client = cluster.client().await?;
     let objects = objects_of_home(&client)?;
@@ -71,7 +71,7 @@ async fn measure(setup: &Setup, folder: &Path, cluster: &ScratchCluster) -> Resu
     Ok([without, restarts(cluster, &client, last, setup.rounds).await?])
 }
 
-/// Names of objects that lie on the node, as many as there are rules.
+/// Objects that belong to the target [`HOME`], as many as there are rules.
 fn objects_of_home(client: &Cluster) -> Result<Vec<ObjectId>> {
     let mut objects = Vec::with_capacity(RULES);
     for number in 0_u64.. {
@@ -90,7 +90,8 @@ async fn write(client: &Cluster, object: &ObjectId) -> Result<()> {
     client.pool("data").await?.object(object.name.as_str())?.write(0, "routed").await
 }
 
-/// Puts and activates a program that sends each write away, and a rule that names it.
+/// Puts and activates a program that sends each write to [`AWAY`], and puts a rule that names the
+/// program.
 async fn put_rules(setup: &Setup, folder: &Path) -> Result<()> {
     let (program, rules) = (folder.join("away.lua"), folder.join("rules"));
     let source = format!(
@@ -109,7 +110,7 @@ async fn put_rules(setup: &Setup, folder: &Path) -> Result<()> {
     nacre(setup, folder, &["route", "put", &rules.to_string_lossy()]).await.map(drop)
 }
 
-/// Waits until the writes of an object go away.
+/// Waits until the node sends the writes of an object to [`AWAY`].
 async fn wait_for_rules(
     setup: &Setup,
     folder: &Path,
@@ -132,7 +133,7 @@ async fn wait_for_rules(
     }
 }
 
-/// The objects of the node that have bytes elsewhere.
+/// How many objects of the target [`HOME`] have bytes on another target.
 async fn routed_objects(setup: &Setup, folder: &Path) -> Result<u64> {
     let status = nacre(setup, folder, &["route", "status", "--json"]).await?;
     let status: serde_json::Value = serde_json::from_str(&status)

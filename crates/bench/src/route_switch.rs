@@ -1,5 +1,5 @@
 //! `route-switch`: how many reads and writes pass the switch, the layer of a node that applies
-//! routing rules, and how much time it adds to a read.
+//! routing rules, and how much time it adds to a request.
 //!
 //! The store below the switch answers at once, and everything runs in one thread, so the rate is
 //! that of a switch on one core. A third of the requests match no rule. The rules have exact names,
@@ -35,23 +35,25 @@ const FEW: usize = 10;
 const PATTERNS: usize = 1000;
 const PROGRAM: &str = "p";
 const SOURCE: &str = "destinations = { \"home\" }\nfunction route(io)\n  return \"home\"\nend\n";
-/// IO a second and core: table rules, and rules with a program.
+/// The aims for the rate, in IO a second on one core: with table rules, and with rules that name a
+/// program.
 const AIMS: [f64; 2] = [1e6, 200e3];
-/// What the layer may add to a read, in microseconds: likewise.
+/// The aims for the time that the switch adds to a request, in microseconds: with table rules, and
+/// with rules that name a program.
 const ADDED_MICROS: [f64; 2] = [2.0, 10.0];
-/// How much of its rate a full switch keeps.
+/// The aim for the rate with the most rules, as a part of the rate with few rules.
 const FULL_SHARE: f64 = 1.0 / 1.5;
 
 /// The rules of a switch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rules {
-    /// So many rules without a program.
+    /// This many rules without a program.
     Table(usize),
-    /// One rule that names a program.
+    /// Rules that name a program.
     Program,
 }
 
-/// A store under the layer, and the objects of its rules.
+/// A store that the bench measures, and the rules of its switch if it has one.
 struct Side {
     name: String,
     store: Arc<dyn Store>,
@@ -116,8 +118,8 @@ async fn alone(
     tokio::task::spawn_blocking(run).await.map_err(|error| Error::unavailable(error.to_string()))?
 }
 
-/// The requests of a worker, which repeats them. Rules match the objects of two thirds of them.
-/// Half are reads, and half are writes.
+/// The requests that a worker sends again and again. Rules match the objects of two thirds of them.
+/// With rules that name a program all are writes; otherwise half are reads, and half are writes.
 fn requests(rules: Option<Rules>, seed: u64) -> Vec<Request> {
     let mut random = Random::seeded(seed);
     let data = Bytes::from(vec![7; READ_BYTES as usize]);
@@ -142,12 +144,12 @@ fn requests(rules: Option<Rules>, seed: u64) -> Vec<Request> {
     (0..1024).filter_map(request).collect()
 }
 
-/// Which kind of rule the rule of a number is.
+/// Whether the rule with this number has a pattern.
 fn is_pattern(rule: usize, count: usize) -> bool {
     rule % 10 == 2 && rule / 10 < PATTERNS.min(count)
 }
 
-/// An object that a rule matches.
+/// An object that the rule with this number matches.
 fn object_of(rule: usize, count: usize) -> String {
     match rule % 10 {
         2 if is_pattern(rule, count) => format!("data/w{rule}/x/end"),
@@ -161,7 +163,7 @@ fn is_write(rule: usize) -> bool {
     rule % 4 < 2
 }
 
-/// The header and destination of a rule, in the words of a rule file.
+/// The header and destination of the rule with this number, in the syntax of a rule file.
 fn line_of(rule: usize, count: usize) -> String {
     let object = match rule % 10 {
         2 if is_pattern(rule, count) => format!("data/w{rule}/*/end"),

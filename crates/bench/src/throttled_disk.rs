@@ -2,12 +2,13 @@
 //! Benches put each target on such a disk. The targets together then need less than the machine's
 //! disk and processors can do, so no target slows down another.
 //!
-//! The kernel has a limit for each group of processes and device (cgroups, version 1, `blkio`). It
-//! counts the pages that it writes back for the root group. So both the root group and the group of
-//! this process are limited.
+//! The kernel limits each group of processes on each device (cgroups, version 1, `blkio`). Cached
+//! pages that the kernel writes back later count for the root group. So the bench limits both the
+//! root group and the group of this process.
 //!
-//! **Invariant:** when the value is dropped, the limit, the mount and the loop device are gone. If a
-//! process still uses the disk, the kernel removes mount and device when that process ends.
+//! **Invariant:** once a `ThrottledDisk` has been dropped, the limit, the mount and the loop device
+//! are gone. If a process still uses the disk, the kernel removes mount and device when that
+//! process ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,14 +20,14 @@ use nacre_object::{Error, Result};
 
 use crate::tool;
 
-/// Where the kernel's groups for devices are (cgroups, version 1).
+/// The folder of the kernel's groups of processes with limits on devices (cgroups, version 1).
 const GROUPS: &str = "/sys/fs/cgroup/blkio";
-/// The limits of a group, in bytes a second for each device.
+/// The files with the limits of a group, in bytes a second for each device.
 const LIMITS: [&str; 2] = ["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
-/// How long processes that use the disk may take to end. After this time the mount is removed from
-/// the folders although it is in use.
+/// How long processes that use the disk may take to end. After this time the bench removes the
+/// mount from the file system's tree, although processes still use it.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(20);
-/// Between two tries to unmount.
+/// The pause between two tries to unmount.
 const RELEASE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A mounted disk.
@@ -68,12 +69,13 @@ impl ThrottledDisk {
             is_mounted: false,
         };
         disk.number = disk.device_number()?;
-        // All tables are written now, so that the kernel does not write them during a measurement.
+        // Write all tables of the file system now, so that the kernel does not write them during a
+        // measurement.
         let options = "lazy_itable_init=0,lazy_journal_init=0";
         run("mkfs.ext4", &["-q".as_ref(), "-E".as_ref(), options.as_ref(), &disk.device])?;
         run("mount", &[&disk.device, folder])?;
         disk.is_mounted = true;
-        // A program may ask for an empty folder.
+        // The program that uses the folder may require that it is empty.
         let _ = fs::remove_dir(folder.join("lost+found"));
         fs::set_permissions(folder, nacre_files::folder_permissions()).map_err(|cause| {
             let folder = folder.display();
@@ -129,7 +131,7 @@ impl Drop for ThrottledDisk {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "nobody tells when a mount is no longer in use")]
+#[expect(clippy::disallowed_methods, reason = "the kernel does not report when a mount is unused")]
 fn pause() {
     std::thread::sleep(RELEASE_PAUSE);
 }
@@ -142,7 +144,7 @@ fn groups() -> Result<Vec<PathBuf>> {
     let own = own.lines().find_map(group_of_line);
     let mut groups = vec![root.clone()];
     groups.extend(own.map(|own| root.join(own.trim_start_matches('/'))));
-    // The root group joined with nothing is itself, but for a slash.
+    // If this process is in the root group, both paths name the root group and differ by a slash.
     groups.dedup_by(|one, other| one.components().eq(other.components()));
     match groups.iter().find(|group| !group.join(LIMITS[0]).exists()) {
         Some(group) => Err(unsupported(group, &"there is no such file")),

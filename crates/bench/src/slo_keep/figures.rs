@@ -1,4 +1,4 @@
-//! The figures of `slo-keep`.
+//! Collects what `slo-keep` measures, and computes its figures.
 
 use nacre_terminal::out::note;
 
@@ -7,14 +7,14 @@ use super::tally::Tally;
 use super::tenants::{Conduct, Promises, TENANTS, Tenant};
 use crate::figure::{Better, Figure};
 
-/// The percentile at which a promise is to be kept, as a part of the requests.
+/// The part of a tenant's requests that must be answered within the promised latency.
 const KEPT_AT: f64 = 0.999;
-/// Percentiles that are shown, with their names.
+/// The percentiles of the latency that the bench reports, with their names.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", KEPT_AT)];
-/// The part of the throughput without enforcement that is aimed at.
+/// The aim for the throughput with enforcement, as a part of the throughput without enforcement.
 const THROUGHPUT_AIM: f64 = 0.9;
 
-/// All that was measured.
+/// The measurements of all rounds.
 pub(super) struct Measured {
     promises: Promises,
     sides: Vec<(Side, [Tally; TENANTS.len()])>,
@@ -23,13 +23,13 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Nothing yet. The first two sides are those with and without enforcement.
+    /// No measurements yet. The first two sides must be those with and without enforcement.
     pub fn new(promises: Promises, sides: &[Side]) -> Self {
         let sides = sides.iter().map(|side| (*side, Default::default())).collect();
         Self { promises, sides, rounds: 0, discarded: 0 }
     }
 
-    /// Adds a round.
+    /// Adds the measurements of a round.
     pub fn add(&mut self, tallies: Vec<(Side, [Tally; TENANTS.len()])>) {
         self.rounds += 1;
         for (side, of_round) in tallies {
@@ -69,7 +69,8 @@ impl Measured {
         report(Figure::new(of, Better::Higher, self.rounds as f64, ("rounds in all", tried)));
     }
 
-    /// Latencies beside the SLO, and requests within it beside all.
+    /// Reports a tenant's latencies on a side, compared with its SLO. Also reports how many of its
+    /// requests were answered within the SLO.
     fn tenant_on_side(
         &self,
         bench: &'static str,
@@ -99,7 +100,7 @@ impl Measured {
         report(if is_promised { figure.aiming_at(KEPT_AT) } else { figure });
     }
 
-    /// A tenant's p99.9 and throughput with enforcement, beside every other side.
+    /// Reports a tenant's p99.9 and throughput with enforcement, compared with every other side.
     fn compare(
         &self,
         bench: &'static str,
@@ -120,7 +121,7 @@ impl Measured {
         }
     }
 
-    /// All tenants together, beside every other side.
+    /// Reports the throughput of all tenants together, compared with every other side.
     fn throughput(&self, bench: &'static str, report: &mut dyn FnMut(Figure)) {
         let rate = |tallies: &[Tally]| tallies.iter().map(Tally::rate).sum::<f64>() / 1e3;
         let Some(((enforced, ours), others)) = self.sides.split_first() else { return };

@@ -19,26 +19,26 @@ use tokio::task::JoinSet;
 use super::tally::Tally;
 use super::tenants::{Conduct, TENANTS, Tenant};
 
-/// The part of its rate that a conforming tenant uses.
+/// A conforming tenant sends at this part of the rate that it asked for.
 const USED_RATE: f64 = 0.9;
-/// Requests that the bursting tenant has under way for each of its objects.
+/// How many requests the bursting tenant has in flight for each of its objects.
 const REQUESTS_OF_AN_OBJECT: usize = 8;
-/// After a failure the bursting tenant waits this long.
+/// How long the bursting tenant waits after a failed request.
 const PAUSE: Duration = Duration::from_millis(20);
-/// After this time the burst has filled all queues.
+/// How long the burst runs before the measurement begins. It has filled all queues by then.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// An object, and the client that writes it.
 #[derive(Debug, Clone)]
 pub(super) enum WriteTarget {
-    /// Through nacre.
+    /// An object that is written through nacre.
     Nacre(Object),
-    /// On Ceph without nacre.
+    /// An object on Ceph that is written without nacre, by its name.
     Rados(PlainClient, String),
 }
 
 impl WriteTarget {
-    /// Replaces its bytes, durably.
+    /// Replaces the object's bytes, durably.
     pub async fn write(&self, data: Bytes) -> Result<()> {
         match self {
             Self::Nacre(object) => object.write_full(data).await,
@@ -47,7 +47,7 @@ impl WriteTarget {
     }
 }
 
-/// Where each tenant writes; neighbours are on different targets.
+/// The objects that each tenant writes. Neighbours are on different targets.
 pub(super) type WriteTargets = [Vec<WriteTarget>; TENANTS.len()];
 
 /// Lets all tenants send requests, and measures them for `span`. The measurement begins when the
@@ -105,7 +105,7 @@ impl Window {
     }
 }
 
-/// What a tenant writes with.
+/// Sends a tenant's requests, and counts them.
 #[derive(Debug, Clone)]
 struct Writer {
     tenant: Tenant,
@@ -117,7 +117,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Sends at a rate, as many requests at once as the tenant may.
+    /// Sends bursts of requests, at [`USED_RATE`] times `rate`. A burst has as many requests as the
+    /// tenant may send at once.
     async fn keep_to(self, rate: f64) {
         let period = Duration::from_secs_f64(f64::from(self.tenant.burst) / (rate * USED_RATE));
         let mut due = self.window.from;
@@ -135,7 +136,8 @@ impl Writer {
         requests.join_all().await;
     }
 
-    /// Sends a request as soon as the one before is answered.
+    /// Writes one object again and again. Sends each request as soon as the previous one is
+    /// answered.
     async fn hammer(self, place: usize) {
         while !self.window.is_over.load(Ordering::Relaxed) {
             let sent = self.clock.monotonic();

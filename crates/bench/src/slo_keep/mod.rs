@@ -3,15 +3,16 @@
 //!
 //! Three tenants are promised the latencies of the thesis, scaled to this machine's speed. Two of
 //! them send what they asked for; the third writes as hard as it can. The bench compares several
-//! ways to serve this load (sides), in turns:
+//! ways to serve this load, its *sides*. It measures them in turns:
 //!
 //! - promises are enforced;
 //! - nothing is enforced: nodes pass requests on as they come;
 //! - on Ceph also without nacre, with each of the two queues that an OSD can have.
 //!
-//! Every target has a disk of its own. The kernel slows it down, so that three targets together
-//! need less than this machine's disk and processors can do. A round in which the host took time
-//! from this machine is discarded.
+//! Every target has a disk of its own. The kernel slows these disks down, so that three targets
+//! together need less than this machine's disk and processors can do. The host of a virtual machine
+//! may take processor time from it (*stolen* time). The bench discards a round with too much stolen
+//! time.
 
 mod figures;
 mod load;
@@ -42,47 +43,49 @@ use crate::processor_times::ProcessorTimes;
 use crate::scratch::{self, ScratchCluster};
 use crate::throttled_disk::ThrottledDisk;
 
-/// Storage targets, and OSDs.
+/// The number of storage targets; on Ceph, the number of OSDs.
 const TARGETS: usize = 3;
-/// The size of a target's disk. The file behind it takes only what was written.
+/// The size of a target's disk. The file behind it takes up space only for written data.
 const DISK_BYTES: u64 = 4 << 30;
-/// How many bytes a target's disk reads, and writes, in a second. Three such disks use a small part
-/// of what any disk of today and two processors can do.
+/// How many bytes a target's disk can read in a second, and how many it can write. Three such disks
+/// use a small part of what a present-day disk and two processors can do.
 const DISK_BYTES_PER_SECOND: u64 = 24 << 20;
-/// How much a target's samples may differ, as a fraction of their mean. With more, the promised
-/// latencies are so long that requests rarely miss them, even if nothing is enforced.
+/// The bench prints a warning if the samples of a target's profile differ by more than this
+/// fraction of their mean. The promised latencies are then so long that requests rarely miss them,
+/// even if nothing is enforced.
 const MOST_UNCERTAIN: f64 = 0.5;
-/// What the profile takes.
+/// How long the measurement of the targets' profiles takes.
 const PROFILE_TIME: Duration = Duration::from_secs(24);
-/// Objects of a conforming tenant on each target, and of the bursting one.
+/// How many objects each tenant has on each target, in the order of [`TENANTS`].
 const OBJECTS: [usize; TENANTS.len()] = [4, 4, 16];
-/// Several gateways would share two processors with three OSDs.
+/// The number of gateways on Ceph. More gateways would take processor time from the three OSDs.
 const GATEWAYS: usize = 1;
 /// The RADOS namespace of the objects that are written without nacre.
 const STOCK: &str = "stock";
-/// A round in which the host took more than this part of the time is discarded.
+/// The bench discards a round in which the host took more than this part of the time.
 const MOST_STOLEN: f64 = 0.01;
-/// Rounds that are tried for each round that is asked for.
+/// How many rounds the bench tries at most for each round that the user asked for.
 const TRIES: usize = 4;
-/// OSDs that were started again serve within this time.
+/// How long restarted OSDs may take until they serve.
 const READY_PATIENCE: Duration = Duration::from_secs(60);
-/// Between two tries to write to them.
+/// The pause between two tries to write to restarted OSDs.
 const READY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A way of serving the tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// By nacre, which enforces promises.
+    /// nacre serves them, and enforces promises.
     Enforced,
-    /// By nacre, which enforces nothing.
+    /// nacre serves them, and enforces nothing.
     Unenforced,
-    /// By Ceph alone.
+    /// Ceph serves them without nacre.
     Stock(OpQueue),
 }
 
 impl Side {
     const EMBEDDED: [Self; 2] = [Self::Enforced, Self::Unenforced];
-    /// Those with the same queue in the OSDs are neighbours, because another queue needs a restart.
+    /// Sides with the same queue in the OSDs are neighbours, because a change of the queue needs a
+    /// restart of the OSDs.
     const ON_CEPH: [Self; 4] =
         [Self::Enforced, Self::Unenforced, Self::Stock(OpQueue::Wpq), Self::Stock(OpQueue::Mclock)];
 
@@ -95,7 +98,7 @@ impl Side {
         }
     }
 
-    /// The queue of the OSDs on this side. nacre runs on the default.
+    /// The queue of operations in the OSDs on this side. On nacre's sides it is `wpq`.
     fn op_queue(self) -> OpQueue {
         match self {
             Self::Stock(queue) => queue,
@@ -106,7 +109,7 @@ impl Side {
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let folder = scratch::folder(&setup.folder)?;
-    // Where the cluster looks for its targets.
+    // Mount the disks where the cluster keeps its targets.
     let _disks = disks(&folder, |number| format!("cluster/storage.{number}").into())?;
     let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
     let bed = Bed::new(cluster, None).await?;
@@ -140,7 +143,8 @@ pub(crate) async fn run_on_ceph(setup: &Setup, report: &mut dyn FnMut(Figure)) -
     Ok(())
 }
 
-/// A disk for each target, at a folder below `base`.
+/// Mounts a disk for each target. `folder` gives the disk's folder by the target's number, relative
+/// to `base`.
 fn disks(
     base: &TempDir,
     folder: impl Fn(usize) -> std::path::PathBuf,
@@ -153,24 +157,24 @@ fn disks(
     (0..TARGETS).map(disk).collect()
 }
 
-/// What is measured on.
+/// A running cluster with admitted tenants, on which the bench measures.
 struct Bed {
     cluster: ScratchCluster,
     client: Cluster,
     promises: Promises,
-    /// Through nacre.
+    /// The objects that the tenants write through nacre.
     places: WriteTargets,
     stock: Option<Stock>,
 }
 
-/// Ceph without nacre.
+/// The Ceph cluster, and the objects that the tenants write on it without nacre.
 struct Stock {
     ceph: OwnCeph,
     places: WriteTargets,
 }
 
 impl Bed {
-    /// Measures the targets, and admits the tenants.
+    /// Measures the targets' profiles, and admits the tenants.
     async fn new(cluster: ScratchCluster, ceph: Option<OwnCeph>) -> Result<Self> {
         let client = cluster.client().await?;
         let targets = SloTargets::new(cluster.supervisor.cluster(), &client)?;
@@ -179,7 +183,8 @@ impl Bed {
         tell(&promises);
         let mut places = WriteTargets::default();
         for ((tenant, of_each), places) in TENANTS.iter().zip(OBJECTS).zip(&mut places) {
-            // Sessions of its own: tenants do not wait for one another on the way.
+            // Each tenant has sessions of its own, so tenants do not wait for one another before
+            // their requests reach a node.
             let own = cluster.client().await?;
             for object in objects(&targets, tenant.name, tenant.name, of_each).await? {
                 places.push(WriteTarget::Nacre(own.object(&object).await?));
@@ -192,7 +197,7 @@ impl Bed {
         Ok(Self { cluster, client, promises, places, stock })
     }
 
-    /// Measures all sides, in turns, until there are enough rounds in which no time was stolen.
+    /// Measures all sides, in turns, until there are enough rounds with little stolen time.
     async fn measure(&self, setup: &Setup, sides: &[Side]) -> Result<Measured> {
         let mut measured = Measured::new(self.promises, sides);
         for round in 0..setup.rounds * TRIES {
@@ -221,7 +226,7 @@ impl Bed {
         .hint("measure when other machines on this host do less"))
     }
 
-    /// Makes the cluster serve as this side does. Returns where the tenants write.
+    /// Makes the cluster serve as on this side. Returns the objects that the tenants write there.
     async fn turn_to(&self, side: Side) -> Result<&WriteTargets> {
         self.client.slos().enforce(side == Side::Enforced).await?;
         let Some(stock) = &self.stock else { return Ok(&self.places) };
@@ -238,8 +243,9 @@ impl Bed {
 
 impl Stock {
     async fn new(ceph: OwnCeph, client: &Cluster, targets: &SloTargets) -> Result<Self> {
-        // A pool of nacre is a RADOS namespace, where objects keep their names. So with a pool of
-        // this name, nacre can tell which OSD serves an object that is written without nacre.
+        // A pool of nacre is a RADOS namespace, in which objects have the same names as in nacre.
+        // So with a pool of this name, nacre can tell which OSD serves an object that is written
+        // without nacre.
         client.create_pool(&PoolName::new(STOCK)?).await?;
         let mut places = WriteTargets::default();
         for ((tenant, of_each), places) in TENANTS.iter().zip(OBJECTS).zip(&mut places) {
@@ -296,7 +302,7 @@ fn tell(promises: &Promises) {
     ));
 }
 
-/// So many objects of each target; neighbours are on different targets.
+/// Returns `of_each` objects of each target, ordered so that neighbours are on different targets.
 async fn objects(
     targets: &SloTargets,
     pool: &str,

@@ -2,7 +2,8 @@
 //! The OSDs keep their data in given folders. The bench restarts them to change their queue of
 //! operations.
 //!
-//! **Invariant:** when the value is dropped, every daemon has ended and the cluster's folder is gone.
+//! **Invariant:** once an `OwnCeph` has been dropped, every daemon has ended and the cluster's
+//! folder is gone.
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader};
@@ -18,13 +19,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{DISK_BYTES, TARGETS};
 use crate::tool;
 
-/// What an OSD's disk has room for beside its file system's own tables.
+/// The size of an OSD's block file. The rest of its disk is for the file system's own tables.
 const BLOCK_BYTES: u64 = DISK_BYTES / 4 * 3;
 
 /// The arguments with which an OSD measures its capacity, from Ceph's documentation of mClock:
 /// bytes in all, the size of a write, the size of an object, and the number of objects.
 const CAPACITY_BENCH: [&str; 4] = ["12288000", "4096", "4194304", "100"];
-/// What is set to the measured capacity: Ceph decides by the device which of them counts.
+/// The settings for the measured capacity. Ceph uses one of them, depending on the device.
 const CAPACITY_SETTINGS: [&str; 2] =
     ["osd_mclock_max_capacity_iops_hdd", "osd_mclock_max_capacity_iops_ssd"];
 
@@ -38,13 +39,13 @@ pub(super) enum OpQueue {
 }
 
 impl OpQueue {
-    /// What is set for an OSD; what is not named has its default.
+    /// The settings of an OSD with this queue. All other settings have their defaults.
     fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Wpq => &[("osd_op_queue", "wpq")],
             Self::Mclock => &[
                 ("osd_op_queue", "mclock_scheduler"),
-                // Clients get most of an OSD.
+                // mClock gives clients most of an OSD's capacity.
                 ("osd_mclock_profile", "high_client_ops"),
                 // One queue orders all operations of an OSD. Ceph's documentation recommends this
                 // for disks: several queues of an OSD do not coordinate.
@@ -58,12 +59,12 @@ impl OpQueue {
     }
 }
 
-/// A cluster that runs.
+/// A running Ceph cluster.
 #[derive(Debug)]
 pub(super) struct OwnCeph {
     script: PathBuf,
     folder: PathBuf,
-    /// `ceph-cluster up --hold`, which takes the cluster down when the benchmark ends it.
+    /// The process of `ceph-cluster up --hold`. It stops the cluster when the bench ends it.
     process: Child,
     queue: Cell<OpQueue>,
 }
@@ -84,7 +85,8 @@ impl OwnCeph {
         if classes.join("libcls_nacre.so").is_file() {
             command.arg("--class-dir").arg(classes);
         }
-        // Ctrl-C reaches this process alone, which then ends the script.
+        // The script has its own process group, so Ctrl-C reaches only the bench. The bench then
+        // ends the script.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let process = command.spawn().map_err(|cause| {
             Error::not_found(format!("cannot run {}: {cause}", script.display()))
@@ -93,10 +95,10 @@ impl OwnCeph {
         Ok(Self { script: script.to_owned(), folder, process, queue: Cell::new(OpQueue::Wpq) })
     }
 
-    /// Waits until it serves.
+    /// Waits until the cluster serves, and then measures the capacity of its OSDs.
     ///
     /// # Errors
-    /// `Unavailable` if it does not start; it has said why.
+    /// `Unavailable` if the cluster does not start; the script has printed why.
     pub async fn ready(&mut self) -> Result<()> {
         let out = self.process.stdout.take();
         let is_ready = tokio::task::spawn_blocking(move || out.is_some_and(says_something)).await;
@@ -106,7 +108,7 @@ impl OwnCeph {
         }
     }
 
-    /// Tells mClock what each OSD can do while all are busy.
+    /// Measures the capacity of all OSDs at the same time, and sets it for mClock.
     async fn measure_capacity(&self) -> Result<()> {
         let measure = |osd| async move {
             let mut command = tokio::process::Command::from(self.ceph());
@@ -126,7 +128,7 @@ impl OwnCeph {
         Ok(())
     }
 
-    /// How it is reached.
+    /// The options with which a client reaches the cluster.
     pub fn options(&self) -> RadosOptions {
         RadosOptions { conf: Some(self.conf()), ..RadosOptions::default() }
     }
@@ -148,7 +150,8 @@ impl OwnCeph {
             self.configure(&["set", "osd", key, value])?;
         }
         self.each_osd("kill")?;
-        // Otherwise the monitors notice only by missing heartbeats that the OSDs have ended.
+        // Tell the monitors that the OSDs have ended. Otherwise they notice it only by missing
+        // heartbeats.
         let osds = (0..TARGETS).map(|osd| osd.to_string());
         tool::run(self.ceph().args(["osd", "down"]).args(osds))?;
         self.each_osd("start")?;
@@ -183,16 +186,18 @@ impl OwnCeph {
 
 impl Drop for OwnCeph {
     fn drop(&mut self) {
-        // Its standard input stays open meanwhile: its end would be a second reason to end.
+        // A signal ends the script. Its standard input stays open meanwhile, because the script
+        // would take the end of its input as a second request to end.
         if let Some(pid) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        // It waits for its daemons no longer than its own deadlines.
+        // This wait ends, because the script waits for its daemons only up to its own deadlines.
         let _ = self.process.wait();
     }
 }
 
-/// Whether the script says that the cluster runs, before it ends.
+/// Waits until the script reports that the cluster runs, and returns true; or returns false if the
+/// script ends without a report.
 fn says_something(out: ChildStdout) -> bool {
     let mut line = String::new();
     BufReader::new(out).read_line(&mut line).is_ok_and(|bytes| bytes > 0)

@@ -1,8 +1,8 @@
-//! `Tally`: what a tenant saw.
+//! `Tally`: the latencies and failures of a tenant's requests, and the bytes that they wrote.
 
 use std::time::Duration;
 
-/// A failed request counts as one with this latency: its sender would have given up.
+/// A failed request counts with at least this latency, after which its sender would have given up.
 const FAILED: Duration = Duration::from_secs(30);
 
 /// The requests of a tenant in some rounds.
@@ -15,7 +15,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet, in a time that is measured.
+    /// An empty tally for a measurement of this length.
     pub fn of(measured: Duration) -> Self {
         Self { measured, ..Self::default() }
     }
@@ -31,7 +31,7 @@ impl Tally {
         self.bytes += bytes;
     }
 
-    /// Adds another round.
+    /// Adds the tally of another round.
     pub fn add(&mut self, other: Self) {
         self.latencies.extend(other.latencies);
         self.failed += other.failed;
@@ -44,17 +44,18 @@ impl Tally {
         self.latencies.len()
     }
 
-    /// How many of them failed.
+    /// How many requests failed.
     pub fn failed(&self) -> usize {
         self.failed
     }
 
-    /// How many were answered within so many seconds.
+    /// How many requests were answered within this many seconds.
     pub fn within(&self, seconds: f64) -> usize {
         self.latencies.iter().filter(|latency| latency.as_secs_f64() <= seconds).count()
     }
 
-    /// The latency in seconds that this part of the requests does not exceed; 0 of none.
+    /// The latency in seconds that this part of the requests does not exceed; 0 if there are no
+    /// requests.
     pub fn seconds_at(&self, part: f64) -> f64 {
         let mut latencies = self.latencies.clone();
         latencies.sort_unstable();
@@ -62,7 +63,7 @@ impl Tally {
         latencies.get(place.saturating_sub(1)).copied().unwrap_or_default().as_secs_f64()
     }
 
-    /// Bytes a second.
+    /// The bytes that were written in a second, on average.
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / self.measured.as_secs_f64()
     }

@@ -19,17 +19,17 @@ pub(super) enum Conduct {
 pub(super) struct Tenant {
     pub name: &'static str,
     pub conduct: Conduct,
-    /// Its SLO before it is scaled to this machine's speed: those of the thesis.
+    /// The tenant's SLO in the thesis. It is scaled to this machine's speed.
     pub seconds: f64,
-    /// The part of every target that it asks for.
+    /// The part of every target's time that the tenant asks for.
     share: f64,
     /// The size of its requests.
     pub bytes: u64,
-    /// How many of its requests come at once.
+    /// How many requests the tenant may send at once.
     pub burst: u32,
 }
 
-/// All are admitted. The last one then sends far more than it asked for.
+/// The tenants of the bench. All are admitted; the last one then sends far more than it asked for.
 pub(super) const TENANTS: [Tenant; 3] = [
     Tenant {
         name: "gold",
@@ -57,17 +57,18 @@ pub(super) const TENANTS: [Tenant; 3] = [
     },
 ];
 
-/// The SLOs are scaled by the least power of this with which all tenants are admitted.
+/// While some tenant is refused, the bench multiplies the scale of the SLOs by this factor.
 const SCALE_STEP: f64 = 1.1;
-/// The least scale that is tried.
+/// The scale that the bench tries first.
 const LEAST_SCALE: f64 = 0.1;
-/// With more, the longest SLO would be longer than anybody can be promised.
+/// The bench tries only smaller scales. With a larger one, the longest SLO would be longer than any
+/// latency that can be promised.
 const MOST_SCALE: f64 = 36.0;
 
 /// A promise to each tenant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Promises {
-    /// All SLOs are so many times those of the thesis.
+    /// The promised latencies are those of the thesis times this factor.
     pub scale: f64,
     /// Requests a second of each tenant.
     pub rates: [f64; TENANTS.len()],
@@ -130,7 +131,8 @@ impl Promises {
     }
 }
 
-/// The requests a second that are a tenant's share of the slowest target, on all targets together.
+/// The rate that a tenant asks for, in requests a second on all targets together. At this rate it
+/// uses its share of the slowest target's time.
 fn rate(tenant: &Tenant, profiles: &[(TargetName, StoredProfile)]) -> f64 {
     let work =
         |(_, stored): &(_, StoredProfile)| stored.profile.work_seconds(IoKind::Write, tenant.bytes);
