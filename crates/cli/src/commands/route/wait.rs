@@ -17,7 +17,7 @@ use crate::out::{Out, printable};
 /// How long to wait for the switches if the user gives no time. A switch first lets IO in flight
 /// complete, and such IO may wait 20 s for a node that is down.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 30;
-/// The longest that one may wait.
+/// The longest time to wait that the user may give.
 const MAX_TIMEOUT_SECONDS: u64 = 24 * 3600;
 /// The pause between two requests to the nodes.
 const ASK_AGAIN: Duration = Duration::from_millis(25);
@@ -60,7 +60,7 @@ impl Concerned {
     }
 }
 
-/// What must have reached an epoch.
+/// The part of a node's state that must have reached an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Rules,
@@ -87,7 +87,7 @@ impl Part {
 pub(super) struct Committed<'a> {
     pub file: &'a ClusterFile,
     pub wait: WaitArgument,
-    /// The epoch that it began.
+    /// The epoch of the map that the change began.
     pub epoch: u64,
 }
 
@@ -104,9 +104,9 @@ impl Committed<'_> {
         self.show(out)
     }
 
-    /// Waits until the tail-latency application of each node applies the settings of the epoch. A
-    /// node that ends its rules stores this change first. So the switches must then apply the rules
-    /// of that later epoch.
+    /// Waits until the tail-latency application of each node applies the settings of the epoch. An
+    /// application that ends its rules first stores this in the map, which begins a later epoch. So
+    /// the command then waits until the switches apply the rules of the map's present epoch.
     ///
     /// # Errors
     /// As [`Committed::of_rules`]; an error of the map.

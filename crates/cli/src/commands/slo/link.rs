@@ -1,26 +1,26 @@
-//! `nacre slo link`: how fast the network links of nodes are.
+//! `nacre slo link`: sets the speed of the network links of nodes.
 
 use nacre::{Cluster, ClusterFile};
 use nacre_object::{NodeName, Result};
 
 use super::units::{self, LinkSpeed};
 
-/// Whose link is how fast
+/// The node, and the speed of its link
 #[derive(Debug, clap::Args)]
 #[command(allow_missing_positional = true)]
 pub struct LinkArguments {
     /// The node
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     node: Option<NodeName>,
-    /// As 1Gbit or 125MB a second; `off`: no longer known, so nothing is limited
+    /// The link's speed, as 1Gbit or 125MB a second; `off`: forget the speed, and limit nothing
     #[arg(value_parser = units::speed_or_off)]
     speed: LinkSpeed,
-    /// All nodes
+    /// Set the speed for all nodes
     #[arg(long)]
     all: bool,
 }
 
-/// States the speed.
+/// Sets the speed of the link of one node, or of all nodes.
 pub(super) async fn link(arguments: &LinkArguments, file: &ClusterFile) -> Result<()> {
     let nodes: Vec<_> = match &arguments.node {
         Some(node) => vec![file.node(node.as_str())?.node_name()?],
