@@ -203,7 +203,7 @@ impl<'a> Queues<'a> {
         Ok(flows)
     }
 
-    /// The arrival curve, at a link, of the requests to the targets behind it.
+    /// The arrival curve at a link. `behind` are the targets whose requests pass the link.
     fn curve(
         &self,
         link: &LinkQueue<'_>,
@@ -323,8 +323,8 @@ mod tests {
         let promise = admitted(&mut fast, &ask("gold", None));
         let node = NodeName::new("storage.0").unwrap();
         let (sent, received) = (promise.bucket_sent_by(&node), promise.bucket_received_by(&node));
-        // The link carries 125e6 bytes a second. The tenant reads 60 times a second, 1 MiB each
-        // time. For each read, `Link::work_seconds` counts 200 bytes for headers in either
+        // The link carries 125e6 bytes a second. The node gets 60 reads a second, of 1 MiB
+        // each. For each read, `Link::work_seconds` counts 200 bytes for headers in either
         // direction. It also counts 1.1 times the data for the reply, which the node sends, and
         // 0.025 times the data for the acknowledgements, which the node receives.
         assert!((sent.unwrap().rate - 0.5537).abs() < 1e-3, "{sent:?}");

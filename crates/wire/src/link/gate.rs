@@ -41,7 +41,7 @@ struct State {
 /// An entry at a gate. Dropping the ticket removes the entry if it still waits.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    /// The gate and the entry's numbers there; `None` once the entry may pass.
+    /// The gate, and the numbers of the tenant and the entry there; `None` once the entry may pass.
     waits: Option<(Gate, TenantId, RequestId)>,
 }
 
@@ -50,8 +50,8 @@ impl Gate {
         Self(Arc::new(Inner { clock, state: Mutex::default() }))
     }
 
-    /// Sets the speed of the link and the shares of tenants. With `None`,
-    /// every entry passes at once.
+    /// Sets the speed of the link and the shares of tenants. With `None`, every entry passes at
+    /// once.
     pub(crate) fn set(&self, link: Option<(Link, BTreeMap<TenantName, Share>)>) {
         let now = self.0.clock.monotonic();
         let mut state = self.lock();
