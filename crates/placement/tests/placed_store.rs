@@ -119,7 +119,7 @@ async fn a_clone_across_targets_is_unsupported_and_the_error_gives_a_hint() {
     let clone = vec![ops::clone_from(&objects[0].name, "s")];
     let error = store.submit(Request::new(objects[1].clone(), clone).unwrap()).await.unwrap_err();
     assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, Some("clone-from")));
-    assert!(error.hint_text().unwrap().contains("{tag}"), "{error}");
+    assert!(error.hint_text().unwrap().contains("{a}x"), "{error}");
 }
 
 #[tokio::test]
