@@ -35,6 +35,11 @@ impl Spread {
     }
 }
 
+/// How many nodes the output of `nacre status` shows in a state.
+fn in_state(status: &str, state: &str) -> usize {
+    status.lines().filter(|line| line.split_whitespace().nth(1) == Some(state)).count()
+}
+
 #[test]
 fn a_target_with_a_lost_folder_is_refused_until_the_folder_is_back_or_the_target_is_forgotten() {
     let scratch = tempfile::tempdir().unwrap();
@@ -72,9 +77,7 @@ fn a_target_with_a_lost_folder_is_refused_until_the_folder_is_back_or_the_target
     let (_, said) = cluster.fails(&["log", "read", "l"]);
     assert!(said.contains("unavailable"), "the log is not taken for an empty one: {said}");
     let status = cluster.run(&["status"]);
-    let in_state =
-        |state| status.lines().filter(|line| line.split_whitespace().nth(1) == Some(state)).count();
-    assert_eq!((in_state("up"), in_state("refused")), (3, 1), "{status}");
+    assert_eq!((in_state(&status, "up"), in_state(&status, "refused")), (3, 1), "{status}");
     assert!(status.contains(&reason) && status.contains("nacre node forget"), "{status}");
     assert!(cluster.fails(&["scrub"]).1.contains(&reason));
     eventually_blocking("an event tells of it", || cluster.run(&["events"]).contains(&reason));
@@ -85,7 +88,7 @@ fn a_target_with_a_lost_folder_is_refused_until_the_folder_is_back_or_the_target
 
     fs::rename(&away, &folder).unwrap();
     eventually_blocking("the target serves again", || {
-        cluster.run(&["status"]).matches(" up ").count() == 4
+        in_state(&cluster.run(&["status"]), "up") == 4
     });
     assert_eq!(cluster.run(&["object", "get", &on_it]), "kept");
     assert_eq!(cluster.run(&["log", "read", "l"]), "record\n".repeat(30));
