@@ -11,9 +11,9 @@
 //! 2. [`control`]: each node follows the map and runs the pure controller for its own switch. The
 //!    controller stores the rules durably on the node. It then stops new IO, waits for IO in
 //!    flight, installs the rules, and lets IO continue.
-//! 3. [`node_switch`] and [`layer`]: the runtime of the pure switch. [`pieces`] sends the pieces of
-//!    an IO. [`read_with_stat`] answers reads of whole objects. [`programs`] runs the programs that
-//!    rules name.
+//! 3. [`node_switch`] and [`layer`]: the runtime of the pure switch. [`work`] does what the
+//!    pure switch commands: [`pieces`] sends the pieces of an IO, and [`programs`] runs the programs
+//!    that rules name. [`read_with_stat`] answers reads of whole objects.
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
 //!    which object keeps the bytes. [`report`] is the service's report about the switch.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
@@ -49,6 +49,7 @@ mod state;
 mod supported;
 mod tail;
 mod tally;
+mod work;
 
 use std::sync::Arc;
 

@@ -3,23 +3,19 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
 use nacre_clock::Clock;
 use nacre_host::HostTransport;
 use nacre_object::{
     Error, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
 };
 use nacre_route::{
-    Command, Event, IoId, Order, OrderAnswer, Piece, PieceReply, ProgramAsk, Record, Rule,
-    RuleTable, Span, Switch, Term, join, touches,
+    Command, Event, IoId, Order, OrderAnswer, Piece, PieceReply, Record, Rule, RuleTable, Span,
+    Switch, Term, join, touches,
 };
-use tokio::runtime::Handle;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
@@ -28,6 +24,7 @@ use super::pieces::PieceWork;
 use super::places::{Places, RoutedLocation};
 use super::routed_changes::RoutedChanges;
 use super::tally::Tally;
+use super::work::Work;
 
 /// How many changes of routed bytes are queued for a slow watcher. A watcher that is further behind
 /// receives `Lost` and knows that it missed some changes.
@@ -83,12 +80,6 @@ pub(super) struct Doubt {
     pub span: Span,
     pub place: RoutedLocation,
     pub counter: u64,
-}
-
-/// The work that a command of the pure switch gives the runtime.
-enum Work {
-    Piece(Box<PieceWork>),
-    Programs { io: IoId, term: Term, asks: Vec<ProgramAsk> },
 }
 
 /// An IO in flight or held.
@@ -281,10 +272,7 @@ impl NodeSwitch {
             core.live.insert(io, live);
             core.step(self.clock.monotonic(), event)
         };
-        // The work of this IO runs in the task of its caller, which saves a task for each request.
-        if let Some(work) = self.start_others(io, works) {
-            Completed(Some(Arc::clone(self).pursue(work))).await;
-        }
+        self.work_through(io, works).await;
         replied
             .await
             .unwrap_or_else(|_| Err(Error::unavailable("the node is stopping").hint("try again")))
@@ -322,59 +310,9 @@ impl NodeSwitch {
         self.handle(Event::Tick);
     }
 
-    /// Passes an event to the pure switch, and starts tasks for the work that follows.
-    pub(super) fn handle(self: &Arc<Self>, event: Event) {
-        let works = self.core().step(self.clock.monotonic(), event);
-        for work in works {
-            tokio::spawn(Arc::clone(self).pursue(work));
-        }
-    }
-
-    /// Starts a task for each piece of work, except for the first one of the IO `own`, which it
-    /// returns.
-    fn start_others(self: &Arc<Self>, own: IoId, works: Vec<Work>) -> Option<Work> {
-        let mut kept = None;
-        for work in works {
-            match work.io() == own && kept.is_none() {
-                true => kept = Some(work),
-                false => drop(tokio::spawn(Arc::clone(self).pursue(work))),
-            }
-        }
-        kept
-    }
-
-    /// Does a piece of work, and then the work of the same IO that follows from it.
-    fn pursue(self: Arc<Self>, work: Work) -> BoxFuture<'static, ()> {
-        async move {
-            let io = work.io();
-            let mut next = Some(work);
-            while let Some(work) = next {
-                let works = match work {
-                    Work::Piece(work) => self.send_piece(*work).await,
-                    Work::Programs { io, term, asks } => {
-                        match self.ask_programs(io, term, asks).await {
-                            Some(event) => self.core().step(self.clock.monotonic(), event),
-                            None => return,
-                        }
-                    }
-                };
-                next = self.start_others(io, works);
-            }
-        }
-        .boxed()
-    }
-
-    /// Sends a piece, and returns the work that follows from its result.
-    async fn send_piece(&self, work: PieceWork) -> Vec<Work> {
-        let (io, piece) = (work.io, work.piece);
-        let (outcome, reply) = work.run(self).await;
-        let mut core = self.core();
-        if let Some(live) = core.live.get_mut(&io)
-            && let Some(Some((_, kept))) = live.pieces.get_mut(piece)
-        {
-            *kept = Some(reply);
-        }
-        core.step(self.clock.monotonic(), Event::PieceDone { io, piece, outcome })
+    /// Passes an event to the pure switch, and returns the work that follows.
+    pub(super) fn step(&self, event: Event) -> Vec<Work> {
+        self.core().step(self.clock.monotonic(), event)
     }
 
     /// Tells watchers of an object that bytes of it have changed elsewhere.
@@ -389,47 +327,21 @@ impl NodeSwitch {
     }
 }
 
-impl Work {
-    fn io(&self) -> IoId {
-        match self {
-            Self::Piece(work) => work.io,
-            Self::Programs { io, .. } => *io,
-        }
-    }
-}
-
-/// A future that runs to its end even if its caller drops it: the rest then runs in a task of its
-/// own. An IO in flight must end, because other IO and changes of rules wait for it.
-struct Completed(Option<BoxFuture<'static, ()>>);
-
-impl Future for Completed {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(future) = &mut self.0 else { return Poll::Ready(()) };
-        let polled = future.as_mut().poll(context);
-        if polled.is_ready() {
-            self.0 = None;
-        }
-        polled
-    }
-}
-
-impl Drop for Completed {
-    fn drop(&mut self) {
-        // Without a runtime the process ends, and with it the switch.
-        if let (Some(rest), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
-            runtime.spawn(rest);
-        }
-    }
-}
-
 impl Core {
     /// Passes an event to the pure switch, and returns the work that has to wait for a store, a
     /// node or a program.
     fn step(&mut self, now: Duration, event: Event) -> Vec<Work> {
         let commands = self.switch.handle(now, event);
         commands.into_iter().filter_map(|command| self.take(command)).collect()
+    }
+
+    /// Keeps the reply to a piece until the IO has all its replies.
+    pub(super) fn keep_reply(&mut self, io: IoId, piece: usize, reply: PieceReply) {
+        if let Some(live) = self.live.get_mut(&io)
+            && let Some(Some((_, kept))) = live.pieces.get_mut(piece)
+        {
+            *kept = Some(reply);
+        }
     }
 
     pub(super) fn table(&self) -> &RuleTable {
