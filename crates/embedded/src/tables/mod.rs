@@ -20,11 +20,12 @@ mod maintenance;
 mod open_snapshots;
 mod removed;
 mod row_cache;
+mod snapshot;
 mod unfinished;
 
 use std::fs::File;
 use std::io;
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,21 +37,22 @@ use lsm_tree::config::{
     RestartIntervalPolicy,
 };
 use lsm_tree::{
-    AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, Guard, InternalValue,
+    AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, InternalValue,
     SequenceNumberCounter, Slice, ValueType,
 };
 use nacre_object::{Error, Result};
 
-use crate::entry::key::{Key, after_prefix};
+use crate::entry::key::Key;
 use crate::entry::value::Value;
 use crate::errors;
 use deferred_entries::DeferredEntries;
 pub(crate) use list_copy::check_copy;
 pub(crate) use lists::{check_list, listed_files};
 use maintenance::Maintenance;
-use open_snapshots::{OpenSnapshots, SnapshotNumber};
+use open_snapshots::OpenSnapshots;
 use removed::Files;
 use row_cache::RowCache;
+pub(crate) use snapshot::TableSnapshot;
 
 /// Open table files.
 const MAX_TABLE_FILES: usize = 128;
@@ -457,68 +459,5 @@ impl TableBatch<'_> {
         let mut deferred = shared.lock_writing();
         shared.write(self.entries);
         deferred.absorb(self.deferred);
-    }
-}
-
-/// A consistent view of the tables.
-pub(crate) struct TableSnapshot {
-    number: Arc<SnapshotNumber>,
-    shared: Arc<Shared>,
-}
-
-impl TableSnapshot {
-    /// # Errors
-    /// `Corrupt` if the entry, or the table it is in, is damaged.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        let stored = self.shared.tree.get(key, self.number.0);
-        let stored = stored.map_err(|error| errors::tables(&error))?;
-        stored.map(|stored| Value::decode(key, &stored)).transpose()
-    }
-
-    /// Like [`TableSnapshot::get`], through the row cache.
-    ///
-    /// # Errors
-    /// As [`TableSnapshot::get`].
-    pub fn get_row(&self, key: &[u8]) -> Result<Option<Value>> {
-        let (rows, number) = (&self.shared.rows, self.number.0);
-        if let Some(value) = rows.get(key, number) {
-            return Ok(Some(value));
-        }
-        let value = self.get(key)?;
-        if let Some(value) = &value {
-            rows.remember(key, value, number);
-        }
-        Ok(value)
-    }
-
-    /// Entries whose keys start with `prefix`, from either end.
-    pub fn prefix(
-        &self,
-        prefix: &[u8],
-    ) -> impl DoubleEndedIterator<Item = Result<(Key, Value)>> + use<> {
-        let end = after_prefix(prefix);
-        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        self.range((Bound::Included(prefix), end))
-    }
-
-    /// Entries in a range of keys, from either end.
-    pub fn range(
-        &self,
-        range: (Bound<&[u8]>, Bound<&[u8]>),
-    ) -> impl DoubleEndedIterator<Item = Result<(Key, Value)>> + use<> {
-        self.stored_range(range).map(|entry| {
-            let (key, stored) = entry?;
-            let value = Value::decode(&key, &stored)?;
-            Ok((key, value))
-        })
-    }
-
-    /// Entries in a range of keys as they are stored, unchecked.
-    pub fn stored_range(
-        &self,
-        range: (Bound<&[u8]>, Bound<&[u8]>),
-    ) -> impl DoubleEndedIterator<Item = Result<(Key, Slice)>> + use<> {
-        let entries = self.shared.tree.range::<&[u8], _>(range, self.number.0, None);
-        entries.map(|entry| entry.into_inner().map_err(|error| errors::tables(&error)))
     }
 }

@@ -257,10 +257,8 @@ impl World {
                     let io = IoId(self.next_id);
                     let (replies, endpoints) = (BTreeMap::new(), BTreeSet::new());
                     self.ios.insert(io, Io { switch: at, question, replies, endpoints });
-                    self.tell_switch(
-                        at,
-                        Event::Arrived { io, request: request.into(), via: None, term },
-                    );
+                    let request = request.into();
+                    self.tell_switch(at, Event::Arrived { io, request, via: None, term });
                 }
             }
             (Party::Switch(at), ask) => self.serve_ticket(at, question, ask),
