@@ -58,7 +58,8 @@ const SAMPLES: [&str; 43] = [
     "route|put|f|--force|--timeout|9",
     "route|rm|a|--no-wait",
     "route|trace|entity:alice|r|data/o|0..4KiB",
-    "route|tail|on|--pool|p|--alpha|3|--recent|5|--average|60|--least|20",
+    "route|start|tail|--program|t|--set|alpha=3|--every|0.5|--timeout|9",
+    "route|stop|tail|--no-wait",
     "--version",
 ];
 

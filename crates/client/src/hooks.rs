@@ -12,7 +12,7 @@ use {
     nacre_object::NativeClass,
     nacre_registry::{ClassHook, MapHook, events_class, map_class},
     nacre_resource::{CapabilityHook, FileTypeHook},
-    nacre_route::{RouteHook, routed_class},
+    nacre_route::{ControlHook, RouteHook, routed_class},
     nacre_slo::OrderHook,
 };
 
@@ -32,7 +32,8 @@ pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
         .with(FileTypeHook::new(Arc::clone(&clock)))
         .with(CapabilityHook::new(Arc::clone(&clock)))
         .with(OrderHook::new(Arc::clone(&clock)))
-        .with(RouteHook::new(clock))
+        .with(RouteHook::new(Arc::clone(&clock)))
+        .with(ControlHook::new(clock))
 }
 
 /// The hooks of a process that cannot check programs, and so cannot put any.

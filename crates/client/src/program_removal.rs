@@ -29,6 +29,7 @@ impl Cluster {
                 ProgramKind::Class => self.check_stores_no_log(program).await?,
                 ProgramKind::Capability => self.check_decides_for_no_log(program).await?,
                 ProgramKind::Route => self.check_decides_for_no_rule(program).await?,
+                ProgramKind::Control => self.check_makes_no_rules(program).await?,
                 _ => {}
             }
             self.check_is_not_used(program).await?;

@@ -1,8 +1,9 @@
-//! Checks before the removal of a route program that no routing rule uses it.
+//! Checks before the removal of a route program that no routing rule uses it, and before that of a
+//! control program that it makes no rules.
 
 use nacre_object::{Error, ErrorKind, Result};
-use nacre_registry::{ProgramId, ROUTES_MAP};
-use nacre_route::{APPLICATION_PREFIX, StoredApplication};
+use nacre_registry::{MapState, ProgramId, ROUTES_MAP};
+use nacre_route::{APPLICATION_PREFIX, CONTROL_PREFIX, StoredApplication};
 
 use crate::Cluster;
 
@@ -11,12 +12,7 @@ impl Cluster {
     /// may not read the rules, permits the removal without a check: nodes keep using the version of
     /// the program that they have.
     pub(crate) async fn check_decides_for_no_rule(&self, program: &ProgramId) -> Result<()> {
-        let map = match self.maps().get(&ROUTES_MAP.parse()?).await {
-            Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::NotFound) => {
-                return Ok(());
-            }
-            map => map?,
-        };
+        let Some(map) = self.routes_map().await? else { return Ok(()) };
         for (key, value) in &map.entries {
             let Some(name) = key.strip_prefix(APPLICATION_PREFIX) else { continue };
             let senseless = |cause| Error::corrupt(format!("the rules of {name}: {cause}"));
@@ -29,5 +25,33 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// Checks that no started application uses a control program, so that it can be removed.
+    /// Permits the removal if the caller may not read which applications are started.
+    pub(crate) async fn check_makes_no_rules(&self, program: &ProgramId) -> Result<()> {
+        let Some(map) = self.routes_map().await? else { return Ok(()) };
+        for (key, value) in &map.entries {
+            let Some(name) = key.strip_prefix(CONTROL_PREFIX) else { continue };
+            let started: serde_json::Value = serde_json::from_slice(value)
+                .map_err(|cause| Error::corrupt(format!("the application {name}: {cause}")))?;
+            if started["program"] == program.name.as_str() {
+                let text = format!("{program} makes the rules of the application {name}");
+                return Err(Error::conflict(text).hint(format!(
+                    "stop it first with `nacre route stop {name}`, or activate another version instead"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The map of rules; `None` if the caller may not read it, or if it does not exist yet.
+    async fn routes_map(&self) -> Result<Option<MapState>> {
+        match self.maps().get(&ROUTES_MAP.parse()?).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::NotFound) => {
+                Ok(None)
+            }
+            map => map.map(Some),
+        }
     }
 }

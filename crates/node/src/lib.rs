@@ -11,6 +11,7 @@ mod free_ports;
 mod guard;
 mod io_path;
 mod layouts;
+mod lease;
 #[cfg(test)]
 mod limits_page_tests;
 mod local;
@@ -44,9 +45,10 @@ pub use roles::{
     StorageReport, StrayReport, WatchRequest,
 };
 pub use routes::{
-    AppliedProgram, AppliedRule, EVERY_SWITCH, NodeSwitch, Places, ROUTE_SERVICE, RouteMap,
-    RoutePrograms, RouteProgress, RouteState, RouteStatus, RouteWay, SwitchLayer, TailSettings,
-    check_declared, check_supported,
+    ApplicationReport, AppliedProgram, AppliedRule, ControllerReport, EVERY_SWITCH, NodeSwitch,
+    Places, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress, RouteState, RouteStatus,
+    RouteWay, StartedApplication, SwitchLayer, check_declared, check_supported, check_switches,
+    route_findings,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use slo_targets::{Profiling, SloTargets};

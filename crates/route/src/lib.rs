@@ -1,11 +1,14 @@
 //! Routes: rules decide to which object, target or layer a node sends each IO (sRoute, FAST 2016).
 //! Nodes and gateways use it.
 //!
-//! A rule may leave the decision to a program in Luau ([`RouteProgram`], feature `programs`).
+//! A rule may leave the decision to a program in Luau ([`RouteProgram`], feature `programs`). Other
+//! programs make the rules of whole applications ([`ControlProgram`]).
 //!
 //! **Invariant:** this crate only decides. It performs no IO, and reads no clock and no randomness.
 
 mod check;
+#[cfg(feature = "programs")]
+mod control;
 mod controller;
 mod endpoint;
 mod file;
@@ -21,6 +24,11 @@ mod switch;
 pub use check::{
     Checked, End, Endpoint, Finding, FindingKind, Hop, Network, Reason, Way, check, trace,
 };
+#[cfg(feature = "programs")]
+pub use control::{
+    ControlHook, ControlInput, ControlOutput, ControlProgram, LiveControls, ObjectLoad, Setting,
+    Settings, SwitchRule, TargetLoad, TenantLoad,
+};
 pub use controller::{
     Controller, ControllerCommand, ControllerEvent, Followed, Found, Move, Record, Stored, Wanted,
     newest,
@@ -30,8 +38,8 @@ pub use endpoint::{
     routed_class,
 };
 pub use file::{
-    APPLICATION_PREFIX, Grant, Insertion, Location, Routes, StoredApplication, StoredInsertion,
-    Topology,
+    APPLICATION_PREFIX, CONTROL_PREFIX, Grant, Insertion, Location, Routes, StoredApplication,
+    StoredInsertion, Topology,
 };
 pub use model::{
     ApplicationName, Ask, Choice, Declared, Destination, Follow, Header, Io, LayerName,

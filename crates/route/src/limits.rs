@@ -31,6 +31,36 @@ pub(crate) const ROUTE_BUDGET: nacre_program::Budget = nacre_program::Budget {
     memory_bytes: 1024 * 1024,
     output_bytes: 0,
 };
+/// The most rules of an application that a control program makes. They are one value of a map.
+#[cfg(feature = "programs")]
+pub(crate) const MAX_CONTROL_RULES: usize = 512;
+/// The most settings of a control program.
+#[cfg(feature = "programs")]
+pub(crate) const MAX_SETTINGS: usize = 64;
+/// The most bytes of a setting.
+#[cfg(feature = "programs")]
+pub(crate) const MAX_SETTING_BYTES: usize = 1024;
+/// The most bytes of what a control program keeps between its runs, in JSON. The controller stores
+/// it as one value of a map.
+#[cfg(feature = "programs")]
+pub const MAX_CONTROL_STATE_BYTES: usize = 60 * 1024;
+/// How deep tables may be nested in what a control program keeps.
+#[cfg(feature = "programs")]
+pub(crate) const MAX_CONTROL_STATE_DEPTH: usize = 8;
+/// The most events that a control program writes to the cluster log in one run.
+#[cfg(feature = "programs")]
+pub(crate) const MAX_TOLD: usize = 16;
+/// The most characters of such an event.
+#[cfg(feature = "programs")]
+pub(crate) const MAX_TOLD_CHARACTERS: usize = 400;
+/// The budget of a control program for one run. It decides about a whole cluster, once a second.
+#[cfg(feature = "programs")]
+pub(crate) const CONTROL_BUDGET: nacre_program::Budget = nacre_program::Budget {
+    time: Duration::from_millis(100),
+    steps: 2_000_000,
+    memory_bytes: 16 * 1024 * 1024,
+    output_bytes: 0,
+};
 /// The most pieces into which rules may split one IO: enough for a rule about every 4 KiB of the
 /// longest request.
 pub const MAX_PIECES: usize = 4096;

@@ -106,7 +106,7 @@ fn the_kinds_of_programs_are_listed_without_a_cluster() {
         nacre.current_dir(&nowhere).args(["program", "kinds"]).args(arguments).output().unwrap()
     };
     let all = String::from_utf8(kinds(&[]).stdout).unwrap();
-    for kind in ["class", "map", "filetype", "capability", "balancer", "route", "slo"] {
+    for kind in ["class", "map", "filetype", "capability", "balancer", "route", "control", "slo"] {
         assert!(all.contains(&format!("{kind}: ")), "{kind}: {all}");
     }
     for told in ["objclass.map_get(key)", "commit(proposal, map)", "250 ms"] {

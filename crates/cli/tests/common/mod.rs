@@ -235,3 +235,8 @@ impl Drop for RunningCluster {
         }
     }
 }
+
+/// The file of a program that nacre ships, such as `control/tail.lua`.
+pub fn shipped(name: &str) -> String {
+    format!("{}/../../programs/{name}", env!("CARGO_MANIFEST_DIR"))
+}

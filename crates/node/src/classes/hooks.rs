@@ -8,7 +8,7 @@ use nacre_class::ClassRuntime;
 use nacre_clock::Clock;
 use nacre_registry::Hooks;
 use nacre_resource::{CapabilityHook, FileTypeHook, LiveCapabilityPrograms, LiveFileTypes};
-use nacre_route::{LiveRoutes, RouteHook};
+use nacre_route::{ControlHook, LiveControls, LiveRoutes, RouteHook};
 use nacre_slo::{LiveOrders, OrderHook};
 
 /// The live programs of a process that are not classes, by the kind of program.
@@ -19,6 +19,7 @@ pub(super) struct LivePrograms {
     pub capabilities: LiveCapabilityPrograms,
     pub orders: LiveOrders,
     pub routes: LiveRoutes,
+    pub controls: LiveControls,
 }
 
 /// The hooks of a process that runs classes with `runtime`, and other programs.
@@ -33,6 +34,7 @@ pub(super) fn hooks_of_node(
     let capabilities = CapabilityHook::new(Arc::clone(&clock)).installing_into(live.capabilities);
     let orders = OrderHook::new(Arc::clone(&clock)).installing_into(live.orders);
     let routes = RouteHook::new(Arc::clone(&clock)).installing_into(live.routes);
+    let controls = ControlHook::new(Arc::clone(&clock)).installing_into(live.controls);
     hooks(clock)
         .with(classes)
         .with(balancers)
@@ -40,4 +42,5 @@ pub(super) fn hooks_of_node(
         .with(capabilities)
         .with(orders)
         .with(routes)
+        .with(controls)
 }

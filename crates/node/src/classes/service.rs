@@ -21,6 +21,7 @@ use nacre_registry::{
     FaultReporter, Hooks, KindFaults, LiveEntities, ProgramId, ProgramKind, Subscriber,
 };
 use nacre_resource::{CapabilityPolicies, LiveFileTypes};
+use nacre_route::LiveControls;
 use nacre_slo::OrderPrograms;
 use nacre_telemetry::Counter;
 
@@ -45,6 +46,7 @@ struct Inner {
     orders: OrderPrograms,
     routes: RoutePrograms,
     route_faults: KindFaults,
+    control_faults: KindFaults,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
     courier: Courier,
@@ -96,6 +98,7 @@ impl ClassService {
             orders,
             routes,
             route_faults,
+            control_faults: KindFaults::of(ProgramKind::Control),
             faults,
             subscriber,
             courier,
@@ -130,6 +133,16 @@ impl ClassService {
     /// The policies that the live capability programs make.
     pub(crate) fn capability_policies(&self) -> CapabilityPolicies {
         self.0.capability_policies.clone()
+    }
+
+    /// The control programs that are live.
+    pub(crate) fn controls(&self) -> LiveControls {
+        self.0.live.controls.clone()
+    }
+
+    /// Where the faults of control programs are reported.
+    pub(crate) fn control_faults(&self) -> KindFaults {
+        self.0.control_faults.clone()
     }
 
     /// The orders of service that live programs make.
@@ -173,6 +186,7 @@ impl ClassService {
         self.0.file_type_faults.report_to(reporter.clone());
         self.0.orders.report_to(reporter.clone());
         self.0.route_faults.report_to(reporter.clone());
+        self.0.control_faults.report_to(reporter.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);
         self.0.subscriber.get_or_init(|| {

@@ -20,12 +20,16 @@ use nacre_registry::{Change, MapState, Severity};
 use tokio::task::JoinHandle;
 
 use super::change::{Onward, Phase, Step};
-use super::lease::{BEAT, Lease, LeaseHolder, Turn};
+
 use super::record::{ClassLayout, layouts_map};
 use super::sources::compiled;
 use super::walk::Walker;
 use super::{Layouts, program_of};
+use crate::lease::{Lease, LeaseHolder, LeaseTimes, Turn};
 
+/// A change of a layout takes minutes, so it may wait while the lease changes its holder.
+const LEASE_TIMES: LeaseTimes =
+    LeaseTimes { beat: Duration::from_secs(5), patience: Duration::from_secs(20) };
 /// The time between two checks of the lease.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// How long the keeper waits until all nodes have loaded a version. After this time it reads the
@@ -46,7 +50,7 @@ impl LayoutKeeper {
         incarnation: u64,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let lease = Lease::new(LeaseHolder { node: node.to_string(), incarnation });
+        let lease = Lease::new(LeaseHolder { node: node.to_string(), incarnation }, LEASE_TIMES);
         let mut work = Work { layouts, lease, clock };
         Self(tokio::spawn(async move { work.go_on().await }))
     }
@@ -147,7 +151,7 @@ impl Work {
 /// Renews the lease with beats, until another keeper has taken over.
 async fn beat(layouts: &Layouts, lease: &Lease) -> Error {
     loop {
-        tokio::time::sleep(BEAT).await;
+        tokio::time::sleep(LEASE_TIMES.beat).await;
         match say_alive(layouts, lease).await {
             Err(error) if !is_unanswered(&error) => return error,
             _ => {}

@@ -20,7 +20,6 @@
 mod census;
 mod change;
 mod keeper;
-mod lease;
 mod record;
 mod sources;
 mod walk;

@@ -11,6 +11,7 @@ use nacre_route::{
     Controller, ControllerCommand, ControllerEvent, Follow, Followed, Found, Order, OrderAnswer,
     Placed, Placement, Programs, Record, Rule, Span, Stamp, Stored, Term, Wanted, newest,
 };
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::NodeSwitch;
@@ -47,8 +48,14 @@ pub(super) async fn tick(switch: Arc<NodeSwitch>) {
 }
 
 /// Follows the map `routes` and installs its rules in the node's switch, until the task is aborted.
-/// If the map is malformed, the previous rules stay in force.
-pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps, in_force: Arc<InForce>) {
+/// Passes what the map says on to `followers`. If the map is malformed, the previous rules stay in
+/// force.
+pub(super) async fn run(
+    switch: Arc<NodeSwitch>,
+    maps: Maps,
+    in_force: Arc<InForce>,
+    followers: watch::Sender<RouteState>,
+) {
     let Ok(name) = ROUTES_MAP.parse() else { return };
     let mut control = Control { switch, in_force, controller: None, installed: None };
     if control.switch.loaded().term > Term::default() {
@@ -66,6 +73,7 @@ pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps, in_force: Arc<InFor
                     continue;
                 }
             };
+            followers.send_replace(state.clone());
             control.follow(&state).await;
         }
         let patience = if control.names_programs() { PROGRAM_CHECK } else { SETTLED_CHECK };

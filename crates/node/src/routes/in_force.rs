@@ -1,9 +1,8 @@
 //! `InForce`: which epochs of the map `routes` a node applies.
 //!
-//! The node's controller notes each epoch whose rules its switch has installed. The tail-latency
-//! application notes each epoch whose settings it applies. The commands `nacre route put`, `rm` and
-//! `tail` change the map and so begin an epoch. Each command asks the concerned nodes for their
-//! noted epochs until these have reached the new epoch.
+//! The node's controller notes each epoch whose rules its switch has installed. The commands `nacre
+//! route put`, `rm` and `stop` change the map and so begin an epoch. Each command asks the concerned
+//! nodes for their noted epochs until these have reached the new epoch.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,8 +17,6 @@ pub struct RouteProgress {
     /// The epoch of the map whose rules the switch has installed; 0 until the node has read the
     /// map.
     pub rules_epoch: u64,
-    /// The epoch of the map whose settings the tail-latency application applies.
-    pub tail_epoch: u64,
     /// Why the switch has not installed the rules of the latest epoch that the node knows.
     pub problem: Option<String>,
 }
@@ -49,11 +46,6 @@ impl InForce {
         progress.problem = None;
     }
 
-    /// The tail-latency application applies the settings of an epoch.
-    pub fn note_tail(&self, epoch: u64) {
-        self.lock().tail_epoch = epoch;
-    }
-
     /// Records why the node cannot install the latest rules, or cannot do so yet.
     pub fn note_problem(&self, error: &Error) {
         self.lock().problem = Some(error.to_string());
@@ -74,6 +66,6 @@ mod tests {
         assert!(progress.problem.unwrap().contains("too many rules"));
         in_force.note_rules(4);
         let progress = in_force.progress();
-        assert_eq!((progress.rules_epoch, progress.tail_epoch, progress.problem), (4, 0, None));
+        assert_eq!((progress.rules_epoch, progress.problem), (4, None));
     }
 }

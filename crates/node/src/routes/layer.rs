@@ -48,7 +48,7 @@ impl Layer for SwitchLayer {
         if is_routed(&request.header.object.pool) {
             return future::err(hidden(&request.header.object)).boxed();
         }
-        match self.switch.free_pass(&request.header.object) {
+        match self.switch.free_pass(&request.header) {
             Some(pass) => {
                 let submitted = self.next.submit(request);
                 async move {

@@ -17,7 +17,8 @@
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
 //!    which object keeps the bytes. [`report`] is the service's report about the switch.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
-//! 6. [`tail`]: the application that sends the writes of an overloaded target to other targets.
+//! 6. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
+//!    [`analysis`] checks the rules as a whole.
 //! 7. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node applies, and what
 //!    the switch has done.
 //!
@@ -30,6 +31,8 @@
 //! - If it is unknown whether a write arrived, the switch drops the write's bytes before it answers
 //!   any other IO on them.
 
+mod analysis;
+mod applications;
 mod concern;
 mod control;
 mod in_force;
@@ -46,8 +49,8 @@ mod report;
 mod routed_changes;
 mod service;
 mod state;
+mod statistics;
 mod supported;
-mod tail;
 mod tally;
 mod work;
 
@@ -56,8 +59,13 @@ use std::sync::Arc;
 use nacre::Cluster;
 use nacre_clock::Clock;
 use nacre_object::NodeName;
+use nacre_registry::KindFaults;
+use nacre_route::LiveControls;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use self::analysis::{check_switches, findings as route_findings};
+pub use self::applications::{ApplicationReport, ControllerReport};
 pub use self::in_force::RouteProgress;
 pub use self::layer::SwitchLayer;
 pub use self::node_switch::NodeSwitch;
@@ -65,46 +73,67 @@ pub use self::places::Places;
 pub use self::programs::RoutePrograms;
 pub use self::report::{AppliedProgram, AppliedRule, RouteStatus, RouteWay};
 pub use self::service::ROUTE_SERVICE;
-pub use self::state::{EVERY_SWITCH, RouteMap, RouteState};
+pub use self::state::{EVERY_SWITCH, RouteMap, RouteState, StartedApplication};
 pub use self::supported::{check_declared, check_supported};
-pub use self::tail::TailSettings;
 
+use self::applications::{ApplicationsTask, ControllerCollector, Reports};
 use self::in_force::InForce;
 use self::metrics::RoutesCollector;
 use self::service::RouteService;
-use self::tail::TailTask;
 use crate::roles::Offer;
 
 /// Routes on a node, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct RouteRuntime(Vec<JoinHandle<()>>);
 
+/// What routes need of the node that starts them.
+#[derive(Debug)]
+pub(crate) struct RouteContext<'a> {
+    pub cluster: &'a Cluster,
+    pub node: &'a NodeName,
+    pub incarnation: u64,
+    pub clock: &'a Arc<dyn Clock>,
+    /// The control programs that are live on the node.
+    pub controls: LiveControls,
+    /// Where the faults of control programs are reported.
+    pub control_faults: KindFaults,
+}
+
 impl RouteRuntime {
     /// Starts it, and offers the service. Needs a tokio runtime.
     pub fn start(
         switch: Arc<NodeSwitch>,
-        cluster: &Cluster,
-        node: &NodeName,
-        clock: &Arc<dyn Clock>,
+        context: RouteContext<'_>,
         offer: &mut Offer<'_>,
     ) -> Self {
+        let RouteContext { cluster, node, incarnation, clock, controls, control_faults } = context;
         switch.reach_nodes_by(Arc::clone(&cluster.log_env().sequencers));
         let in_force = Arc::new(InForce::new(switch.places().own().to_string()));
-        let service = RouteService::new(Arc::clone(&switch), Arc::clone(&in_force));
+        let reports = Arc::new(Reports::default());
+        let service =
+            RouteService::new(Arc::clone(&switch), Arc::clone(&in_force), Arc::clone(&reports));
         offer.service(ROUTE_SERVICE, Arc::new(service));
-        let (read, reached) = (Arc::clone(&switch), Arc::clone(&in_force));
-        offer.metrics(RoutesCollector { switch: read, in_force: reached });
+        offer.metrics(RoutesCollector {
+            switch: Arc::clone(&switch),
+            in_force: Arc::clone(&in_force),
+        });
+        offer.metrics(ControllerCollector(Arc::clone(&reports)));
         let maps = cluster.maps().clone();
+        let (followers, routes) = watch::channel(RouteState::default());
         Self(vec![
-            tokio::spawn(control::run(Arc::clone(&switch), maps.clone(), Arc::clone(&in_force))),
+            tokio::spawn(control::run(Arc::clone(&switch), maps, in_force, followers)),
             tokio::spawn(control::tick(Arc::clone(&switch))),
             tokio::spawn(mover::run(Arc::clone(&switch))),
-            tokio::spawn(tail::run(TailTask {
+            tokio::spawn(applications::run(ApplicationsTask {
                 switch,
                 cluster: cluster.clone(),
                 node: node.clone(),
+                incarnation,
                 clock: Arc::clone(clock),
-                in_force,
+                programs: controls,
+                faults: control_faults,
+                reports,
+                routes,
             })),
         ])
     }

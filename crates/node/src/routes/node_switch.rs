@@ -10,11 +10,11 @@ use std::time::Duration;
 use nacre_clock::Clock;
 use nacre_host::HostTransport;
 use nacre_object::{
-    Error, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
+    Error, IoHeader, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
 };
 use nacre_route::{
-    Command, Event, IoId, Order, OrderAnswer, Piece, PieceReply, Record, Rule, RuleTable, Span,
-    Switch, Term, join, touches,
+    Command, Event, IoId, ObjectMatch, Order, OrderAnswer, Piece, PieceReply, Record, Rule,
+    RuleTable, Span, Switch, Term, join, touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -23,6 +23,7 @@ use super::concern::{Concern, FreePass};
 use super::pieces::PieceWork;
 use super::places::{Places, RoutedLocation};
 use super::routed_changes::RoutedChanges;
+use super::statistics::{Statistics, SwitchCounts};
 use super::tally::Tally;
 use super::work::Work;
 
@@ -44,8 +45,7 @@ pub struct NodeSwitch {
     core: Mutex<Core>,
     concern: RwLock<Arc<Concern>>,
     next_number: AtomicU64,
-    /// How many requests clients have sent. The tail-latency application watches this number.
-    requests: AtomicU64,
+    counts: SwitchCounts,
     transport: OnceLock<Arc<dyn HostTransport>>,
     /// The term of the installed rules; 0 until there are some.
     installed: watch::Sender<u64>,
@@ -119,7 +119,7 @@ impl NodeSwitch {
             base,
             concern: RwLock::new(Arc::new(concern)),
             next_number: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
+            counts: SwitchCounts::default(),
             transport: OnceLock::new(),
             installed: watch::Sender::new(0),
             changes: broadcast::Sender::new(QUEUED_CHANGES),
@@ -192,20 +192,29 @@ impl NodeSwitch {
 
     /// Requests of clients since the node started.
     pub(super) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+        self.counts.requests()
     }
 
     fn number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Lets an IO pass if no rule is about its object.
-    pub(super) fn free_pass(&self, object: &ObjectId) -> Option<FreePass> {
-        if !object.pool.as_str().starts_with(OWN_POOLS) {
-            self.requests.fetch_add(1, Ordering::Relaxed);
+    /// What the switch has counted. It counts these objects for a while from now on.
+    pub(super) fn statistics(&self, objects: Vec<ObjectMatch>) -> Statistics {
+        let counted = self.counts.read(objects, self.clock.monotonic());
+        let core = self.core();
+        let routed = core.table().all_placed().map(|(_, rule)| rule.header.span.length());
+        let routed_bytes = routed.sum();
+        Statistics { target: self.places.own().to_string(), routed_bytes, ..counted }
+    }
+
+    /// Counts an IO of a client, and lets it pass if no rule is about its object.
+    pub(super) fn free_pass(&self, header: &IoHeader) -> Option<FreePass> {
+        if !header.object.pool.as_str().starts_with(OWN_POOLS) {
+            self.counts.note(header, || self.clock.monotonic());
         }
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
-        concern.pass(object)
+        concern.pass(&header.object)
     }
 
     /// Makes all IO on the objects of `record` and of the rules `wanted` go through the switch.

@@ -71,6 +71,11 @@ impl Places {
         &self.own
     }
 
+    /// The nodes of all targets.
+    pub(super) fn nodes(&self) -> &BTreeMap<TargetName, NodeName> {
+        &self.nodes
+    }
+
     /// The target that holds an object.
     pub fn holder(&self, object: &ObjectId) -> &TargetName {
         self.placement.locate_object(&object.pool, &object.name)

@@ -79,6 +79,16 @@ impl RoutePrograms {
         programs
     }
 
+    /// The destinations that the live versions of programs declare, for the analysis of rules.
+    pub(super) fn declared_now(&self, rules: &[Rule]) -> BTreeMap<ProgramName, Vec<Destination>> {
+        let named = rules.iter().filter_map(|rule| rule.destination.program());
+        let live = |name: &ProgramName| {
+            let program = self.live.get(name.as_str())?;
+            Some((name.clone(), program.destinations().to_vec()))
+        };
+        named.filter_map(live).collect()
+    }
+
     fn live_version(&self, name: &ProgramName, insertions: &[Vec<Rule>]) -> Option<Declared> {
         let program = self.live.get(name.as_str())?;
         let version = program.version();

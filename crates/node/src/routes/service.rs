@@ -8,6 +8,8 @@
 //! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: the bytes that this node keeps for the objects of one target |
 //! | `status` | – | a [`RouteStatus`] in JSON |
 //! | `progress` | – | a [`RouteProgress`] in JSON: the epoch of the map whose rules the node applies |
+//! | `statistics` | the objects to count from now on, a list of strings in JSON | [`Statistics`](super::statistics::Statistics) in JSON |
+//! | `controller` | – | a [`ControllerReport`](super::ControllerReport) in JSON |
 //! | `trace` | an IO, in the syntax of `nacre route trace` | [`RouteWay`]s in JSON |
 //!
 //! The *term* numbers the versions of a switch's rules. It rises with each update and after a
@@ -24,13 +26,15 @@ use nacre_object::{
     Request, Result, Store,
 };
 use nacre_route::{
-    Declared, Destination, Io, ROUTED_CLASS, RoutedSpans, Rule, RuleId, RuleTable, Segment, Span,
+    Declared, Destination, Io, ObjectMatch, ROUTED_CLASS, RoutedSpans, Rule, RuleId, RuleTable,
+    Segment, Span,
 };
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 
 use super::NodeSwitch;
+use super::applications::Reports;
 use super::in_force::{InForce, RouteProgress};
 use super::node_switch::Core;
 use super::places::RoutedLocation;
@@ -143,14 +147,15 @@ pub(super) struct FoundObject {
 pub(super) struct RouteService {
     switch: Arc<NodeSwitch>,
     in_force: Arc<InForce>,
+    reports: Arc<Reports>,
     /// For each switch, by the name of its target: the lowest term under which it may still send
     /// requests. The node holds a read lock on the term while it serves a request.
     terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
 }
 
 impl RouteService {
-    pub fn new(switch: Arc<NodeSwitch>, in_force: Arc<InForce>) -> Self {
-        Self { switch, in_force, terms: Mutex::default() }
+    pub fn new(switch: Arc<NodeSwitch>, in_force: Arc<InForce>, reports: Arc<Reports>) -> Self {
+        Self { switch, in_force, reports, terms: Mutex::default() }
     }
 
     fn term_of(&self, home_target: &str) -> Arc<RwLock<u64>> {
@@ -415,6 +420,13 @@ impl Service for RouteService {
                 json(&self.found(&ask).await?)
             }
             "status" => json(&self.status()),
+            "statistics" => {
+                let objects: Vec<String> = serde_json::from_slice(&input)
+                    .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
+                let objects = objects.iter().map(|text| ObjectMatch::parse(text));
+                json(&self.switch.statistics(objects.collect::<Result<_>>()?))
+            }
+            "controller" => json(&self.reports.report()),
             "progress" => json(&self.in_force.progress()),
             "trace" => {
                 let text = std::str::from_utf8(&input)

@@ -3,23 +3,54 @@
 //! | key | value, in JSON |
 //! | --- | --- |
 //! | `application/NAME` | a [`StoredApplication`] |
-//! | `tail` | [`TailSettings`] |
+//! | `control/NAME` | a [`StartedApplication`]: a program makes the rules of this application |
+//! | `controller` | a `LeaseHolder`: the node that runs these programs |
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use nacre_object::{ApplicationName, Error, ProgramName, Result, TargetName};
 use nacre_registry::{Change, MapState, Maps, ROUTES_MAP};
-use nacre_route::{APPLICATION_PREFIX, Rule, StoredApplication};
-use serde::Serialize;
+use nacre_route::{APPLICATION_PREFIX, CONTROL_PREFIX, Rule, Settings, StoredApplication};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::supported::{MAX_APPLICATION_BYTES, check_supported};
-use super::tail::TailSettings;
+use crate::lease::LeaseHolder;
 
-const TAIL_KEY: &str = "tail";
+const CONTROLLER_KEY: &str = "controller";
+/// The most applications whose rules programs make. The controller runs them one after the other.
+pub const MAX_STARTED: usize = 32;
+/// The shortest and the longest time between two runs of a program, in seconds.
+pub const EVERY_SECONDS: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 /// Stands for the switches of all targets.
 pub const EVERY_SWITCH: &str = "every";
+
+/// An application whose rules a control program makes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StartedApplication {
+    /// The program `control/NAME`.
+    #[serde(with = "program_text")]
+    pub program: ProgramName,
+    /// The settings that differ from the program's defaults.
+    pub settings: Settings,
+    /// The time between two runs, in seconds.
+    pub every_seconds: f64,
+}
+
+/// The name of a program as a string.
+mod program_text {
+    use nacre_object::ProgramName;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub fn serialize<S: Serializer>(name: &ProgramName, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(name.as_str())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ProgramName, D::Error> {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
 
 /// What the map says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,8 +59,10 @@ pub struct RouteState {
     pub epoch: u64,
     /// The rules of applications.
     pub applications: BTreeMap<ApplicationName, StoredApplication>,
-    /// How the tail-latency application is set, if it runs.
-    pub tail: Option<TailSettings>,
+    /// The applications whose rules programs make.
+    pub started: BTreeMap<ApplicationName, StartedApplication>,
+    /// The node that runs these programs, and no other.
+    pub(super) controller: Option<LeaseHolder>,
 }
 
 impl RouteState {
@@ -42,8 +75,10 @@ impl RouteState {
         for (key, value) in &map.entries {
             if let Some(name) = key.strip_prefix(APPLICATION_PREFIX) {
                 state.applications.insert(name.parse()?, decode(key, value)?);
-            } else if key == TAIL_KEY {
-                state.tail = Some(decode(key, value)?);
+            } else if let Some(name) = key.strip_prefix(CONTROL_PREFIX) {
+                state.started.insert(name.parse()?, decode(key, value)?);
+            } else if key == CONTROLLER_KEY {
+                state.controller = Some(decode(key, value)?);
             }
         }
         Ok(state)
@@ -64,6 +99,12 @@ impl RouteState {
             }
         }
         Ok(all)
+    }
+
+    /// The position of an application in the order: the present one, or the next that is free.
+    pub(super) fn order_of(&self, name: &ApplicationName) -> u64 {
+        let next = || self.applications.values().map(|one| one.order + 1).max().unwrap_or(0);
+        self.applications.get(name).map_or_else(next, |application| application.order)
     }
 
     /// The programs that rules name.
@@ -92,7 +133,7 @@ impl RouteState {
 fn decode<T: DeserializeOwned>(key: &str, value: &Bytes) -> Result<T> {
     serde_json::from_slice(value).map_err(|cause| {
         Error::corrupt(format!("the entry {key} of the map {ROUTES_MAP} is malformed: {cause}"))
-            .hint("store it again with `nacre route put` or `nacre route tail`")
+            .hint("store it again with `nacre route put` or `nacre route start`")
     })
 }
 
@@ -107,6 +148,19 @@ fn encode(value: &impl Serialize) -> Result<Bytes> {
         .hint(format!(
             "use prefixes: the rules of an application have {MAX_APPLICATION_BYTES} bytes at most"
         ))),
+    }
+}
+
+/// Refuses to change rules that a program makes: it would only make them again.
+fn check_operator_s(state: &RouteState, name: &ApplicationName) -> Result<()> {
+    match state.started.get(name) {
+        None => Ok(()),
+        Some(started) => Err(Error::conflict(format!(
+            "the program control/{} makes the rules of this application",
+            started.program
+        ))
+        .on(name)
+        .hint(format!("stop it first: nacre route stop {name}"))),
     }
 }
 
@@ -132,13 +186,15 @@ impl RouteMap {
     /// position in the order.
     ///
     /// # Errors
-    /// `Unsupported` for a rule that nodes cannot execute; `Unavailable`.
+    /// `Unsupported` for a rule that nodes cannot execute; `Conflict` if a program makes the rules;
+    /// `Unavailable`.
     pub async fn put(&self, applications: &[(ApplicationName, StoredApplication)]) -> Result<u64> {
         self.update(|state| {
             let mut next = state.applications.values().map(|one| one.order + 1).max().unwrap_or(0);
             let mut changes = vec![];
             let mut after = state.clone();
             for (name, application) in applications {
+                check_operator_s(state, name)?;
                 let order = state.applications.get(name).map_or(next, |old| old.order);
                 next = next.max(order + 1);
                 let stored = StoredApplication { order, ..application.clone() };
@@ -159,7 +215,8 @@ impl RouteMap {
     /// `NotFound`; `Unavailable`.
     pub async fn remove(&self, name: &ApplicationName) -> Result<u64> {
         self.update(|state| match state.applications.contains_key(name) {
-            true => Ok(vec![Change::remove(format!("{APPLICATION_PREFIX}{name}"))]),
+            true => check_operator_s(state, name)
+                .map(|()| vec![Change::remove(format!("{APPLICATION_PREFIX}{name}"))]),
             false => Err(Error::not_found("there is no such application")
                 .on(name)
                 .hint("list the applications: nacre route ls")),
@@ -167,17 +224,93 @@ impl RouteMap {
         .await
     }
 
-    /// Sets the tail-latency application; `None` removes it and its rules.
+    /// Starts an application whose rules a program makes, or gives it other settings.
     ///
     /// # Errors
-    /// `Invalid` for settings out of bounds; `Unavailable`.
-    pub async fn set_tail(&self, settings: Option<&TailSettings>) -> Result<u64> {
-        settings.map_or(Ok(()), TailSettings::check)?;
-        let change = match settings {
-            Some(settings) => Change::set(TAIL_KEY, encode(settings)?),
-            None => Change::remove(TAIL_KEY),
+    /// `Exists` if an operator has put rules with its name; `Exhausted` if there are too many;
+    /// `Invalid`; `Unavailable`.
+    pub async fn start(
+        &self,
+        name: &ApplicationName,
+        application: &StartedApplication,
+    ) -> Result<u64> {
+        let every = application.every_seconds;
+        if !EVERY_SECONDS.contains(&every) {
+            let (least, most) = (EVERY_SECONDS.start(), EVERY_SECONDS.end());
+            return Err(Error::invalid(format!("a program cannot run every {every} s"))
+                .hint(format!("say a time from {least} to {most} seconds")));
+        }
+        self.update(|state| {
+            let is_started = state.started.contains_key(name);
+            if !is_started && state.applications.contains_key(name) {
+                return Err(Error::exists("an operator has put the rules of this application")
+                    .on(name)
+                    .hint("choose another name, or remove them: nacre route rm NAME"));
+            }
+            if !is_started && state.started.len() >= MAX_STARTED {
+                return Err(Error::exhausted(format!("{MAX_STARTED} applications are started"))
+                    .hint("stop one: nacre route stop NAME"));
+            }
+            if state.started.get(name) == Some(application) {
+                return Ok(vec![]);
+            }
+            Ok(vec![Change::set(format!("{CONTROL_PREFIX}{name}"), encode(application)?)])
+        })
+        .await
+    }
+
+    /// Stops an application whose rules a program makes, and removes its rules.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unavailable`.
+    pub async fn stop(&self, name: &ApplicationName) -> Result<u64> {
+        self.update(|state| {
+            if !state.started.contains_key(name) {
+                return Err(Error::not_found("no program makes the rules of such an application")
+                    .on(name)
+                    .hint("list those that are started: nacre route applications"));
+            }
+            let mut changes = vec![Change::remove(format!("{CONTROL_PREFIX}{name}"))];
+            if state.applications.contains_key(name) {
+                changes.push(Change::remove(format!("{APPLICATION_PREFIX}{name}")));
+            }
+            Ok(changes)
+        })
+        .await
+    }
+
+    /// Names the node that runs the programs. The caller holds the lease.
+    pub(super) async fn take_control(&self, me: &LeaseHolder) -> Result<()> {
+        let update = |state: &RouteState| match state.controller.as_ref() == Some(me) {
+            true => Ok(vec![]),
+            false => Ok(vec![Change::set(CONTROLLER_KEY, encode(me)?)]),
         };
-        self.update(|_| Ok(vec![change.clone()])).await
+        self.update(update).await.map(drop)
+    }
+
+    /// Stores the rules that a program has made.
+    ///
+    /// # Errors
+    /// `Stale` if `me` is not the controller any more, or if the application was stopped or got
+    /// other settings; `Unavailable`.
+    pub(super) async fn put_controlled(
+        &self,
+        me: &LeaseHolder,
+        name: &ApplicationName,
+        started: &StartedApplication,
+        application: StoredApplication,
+    ) -> Result<()> {
+        let update = |state: &RouteState| {
+            if state.controller.as_ref() != Some(me) {
+                return Err(Error::stale("another node is the controller"));
+            }
+            if state.started.get(name) != Some(started) {
+                return Err(Error::stale("the application was stopped or has other settings"));
+            }
+            let stored = StoredApplication { order: state.order_of(name), ..application.clone() };
+            Ok(vec![Change::set(format!("{APPLICATION_PREFIX}{name}"), encode(&stored)?)])
+        };
+        self.update(update).await.map(drop)
     }
 
     async fn update(

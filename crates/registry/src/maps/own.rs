@@ -27,8 +27,10 @@ pub const SLO_MAP: &str = "slo";
 pub const SLO_CLAIMS_MAP: &str = "slo-claims";
 /// Which rules send IO elsewhere, and which applications make such rules.
 pub const ROUTES_MAP: &str = "routes";
+/// Which node runs the control programs of routes, and what these keep between their runs.
+pub const ROUTE_CONTROL_MAP: &str = "route-control";
 
-const OWN_MAPS: [&str; 10] = [
+const OWN_MAPS: [&str; 11] = [
     POOLS_MAP,
     NODES_MAP,
     PROGRAMS_MAP,
@@ -39,6 +41,7 @@ const OWN_MAPS: [&str; 10] = [
     SLO_MAP,
     SLO_CLAIMS_MAP,
     ROUTES_MAP,
+    ROUTE_CONTROL_MAP,
 ];
 /// The name of a log's map is this prefix and the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";

@@ -21,19 +21,22 @@ pub enum ProgramKind {
     Balancer,
     /// Which path IO takes.
     Route,
+    /// Which rules a route application has.
+    Control,
     /// Decides whose request is next.
     Slo,
 }
 
 impl ProgramKind {
     /// Every kind.
-    pub const ALL: [ProgramKind; 7] = [
+    pub const ALL: [ProgramKind; 8] = [
         Self::Class,
         Self::Map,
         Self::FileType,
         Self::Capability,
         Self::Balancer,
         Self::Route,
+        Self::Control,
         Self::Slo,
     ];
 
@@ -46,6 +49,7 @@ impl ProgramKind {
             Self::Capability => "capability",
             Self::Balancer => "balancer",
             Self::Route => "route",
+            Self::Control => "control",
             Self::Slo => "slo",
         }
     }

@@ -10,6 +10,8 @@ use crate::model::{Destination, Rule};
 
 /// The prefix of an application's key in the map.
 pub const APPLICATION_PREFIX: &str = "application/";
+/// The prefix of the key in the map that says which program makes the rules of an application.
+pub const CONTROL_PREFIX: &str = "control/";
 
 /// The rules of an application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,16 +6,18 @@ use std::fmt::Write;
 use std::path::Path;
 
 use nacre::Cluster;
-use nacre_node::{EVERY_SWITCH, RouteState, check_declared, check_supported};
+use nacre_node::{
+    EVERY_SWITCH, RouteState, check_declared, check_supported, route_findings as findings,
+};
 use nacre_object::{ApplicationName, Error, Locate, ProgramName, Result, TargetName};
 use nacre_route::{
-    Finding, Location, ObjectMatch, ROUTED_POOL, Routes, SourceMatch, StoredApplication,
-    StoredInsertion, Topology, check,
+    Finding, Location, ROUTED_POOL, Routes, SourceMatch, StoredApplication, StoredInsertion,
+    Topology,
 };
 use serde::Serialize;
 
 use super::misplaced::Misplaced;
-use super::programs::{Declarations, declarations};
+use super::programs::declarations;
 use crate::input;
 
 /// A file of rules with what is wrong with it.
@@ -186,56 +188,4 @@ fn with_applications(
         after.applications.insert(name.clone(), stored);
     }
     after
-}
-
-/// The findings of the analysis at the switch of each target, with the rules of all applications.
-pub(super) fn findings(
-    after: &RouteState,
-    targets: &[TargetName],
-    programs: &Declarations,
-) -> Result<Vec<Finding>> {
-    let all = after.rules()?;
-    let mut findings: Vec<Finding> = vec![];
-    for target in targets {
-        let mut network = Routes::default();
-        network.topology.targets.extend(targets.iter().cloned());
-        network.topology.programs = programs.clone();
-        network.topology.switches =
-            vec![(EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any))];
-        network.topology.pools.insert(ROUTED_POOL.parse()?);
-        network.reserved.push(ObjectMatch::parse(&format!("{ROUTED_POOL}/*"))?);
-        for (switch, rules) in &all {
-            if switch != EVERY_SWITCH && switch != target.as_str() {
-                continue;
-            }
-            // Every pool that a rule names counts as existing. No IO comes to one that does not.
-            let pools = rules.iter().filter_map(|rule| pool_of(&rule.header.object));
-            for pool in pools {
-                network.topology.pools.insert(pool.parse()?);
-            }
-            let Some(application) = rules.first().map(|rule| rule.application.clone()) else {
-                continue;
-            };
-            network.insertions.push(nacre_route::Insertion {
-                application,
-                switch: EVERY_SWITCH.parse()?,
-                rules: rules.clone(),
-            });
-        }
-        for finding in check(&network)?.findings {
-            if !findings.contains(&finding) {
-                findings.push(finding);
-            }
-        }
-    }
-    Ok(findings)
-}
-
-fn pool_of(object: &ObjectMatch) -> Option<&str> {
-    let text = match object {
-        ObjectMatch::Exact(id) => return Some(id.pool.as_str()),
-        ObjectMatch::Prefix(prefix) => prefix.as_str(),
-        ObjectMatch::Pattern(pattern) => pattern.literal_prefix(),
-    };
-    text.split_once('/').map(|(pool, _)| pool)
 }

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use nacre::{Change, EpochRecord, Maps};
-use nacre_node::TailSettings;
+use nacre_node::StartedApplication;
 use nacre_object::Result;
 use nacre_registry::ROUTES_MAP;
-use nacre_route::{APPLICATION_PREFIX, StoredApplication};
+use nacre_route::{APPLICATION_PREFIX, CONTROL_PREFIX, StoredApplication};
 use serde_json::{Value, json};
 
 use crate::listing::{Limit, Listing, RAISE_LIMIT, Row};
@@ -48,14 +48,18 @@ pub(super) async fn history(maps: &Maps, limit: usize, out: Out) -> Result<()> {
 /// What a change is about.
 enum Subject<'a> {
     Application(&'a str),
-    /// The settings of the tail-latency application, or an entry of a newer nacre.
+    /// The program that makes the rules of an application.
+    Program(&'a str),
+    /// The node that runs such programs, or an entry of a newer nacre.
     Other(&'a str),
 }
 
 fn subject(change: &Change) -> Subject<'_> {
-    match change.key().strip_prefix(APPLICATION_PREFIX) {
-        Some(name) => Subject::Application(name),
-        None => Subject::Other(change.key()),
+    let key = change.key();
+    match (key.strip_prefix(APPLICATION_PREFIX), key.strip_prefix(CONTROL_PREFIX)) {
+        (Some(name), _) => Subject::Application(name),
+        (None, Some(name)) => Subject::Program(name),
+        (None, None) => Subject::Other(key),
     }
 }
 
@@ -72,6 +76,11 @@ fn document(record: &EpochRecord, change: &Change) -> Value {
     });
     match subject(change) {
         Subject::Application(name) => document["application"] = name.into(),
+        Subject::Program(name) => {
+            document["application"] = name.into();
+            document["change"] =
+                if change.value().is_some() { "started" } else { "stopped" }.into();
+        }
         Subject::Other(key) => document["key"] = key.into(),
     }
     document["value"] = value.unwrap_or(Value::Null);
@@ -81,7 +90,10 @@ fn document(record: &EpochRecord, change: &Change) -> Value {
 fn row(record: &EpochRecord, change: &Change) -> Row {
     let (subject, text) = match subject(change) {
         Subject::Application(name) => (name, change.value().map(|value| rules(value))),
-        Subject::Other(key) => (key, change.value().map(|value| settings(value))),
+        Subject::Program(name) => {
+            (name, Some(change.value().map_or("stopped".to_owned(), |v| started(v))))
+        }
+        Subject::Other(key) => (key, change.value().map(|value| as_text(value))),
     };
     vec![
         record.epoch.to_string(),
@@ -95,7 +107,7 @@ fn row(record: &EpochRecord, change: &Change) -> Row {
 /// What was put, in a few words.
 fn rules(value: &[u8]) -> String {
     let Ok(application) = serde_json::from_slice::<StoredApplication>(value) else {
-        return printable(&String::from_utf8_lossy(value));
+        return as_text(value);
     };
     let of_switch = application.insertions.iter().map(|insertion| {
         let count = insertion.rules.len();
@@ -105,17 +117,19 @@ fn rules(value: &[u8]) -> String {
     format!("put {all}{}", if application.is_forced { ", forced" } else { "" })
 }
 
-fn settings(value: &[u8]) -> String {
-    match serde_json::from_slice::<TailSettings>(value) {
-        Ok(tail) => printable(&format!(
-            "on for {}: {} s above {} times {} s",
-            tail.pools.join(", "),
-            tail.recent_seconds,
-            tail.alpha,
-            tail.average_seconds
-        )),
-        Err(_) => printable(&String::from_utf8_lossy(value)),
+fn started(value: &[u8]) -> String {
+    match serde_json::from_slice::<StartedApplication>(value) {
+        Ok(StartedApplication { program, settings, every_seconds }) => {
+            let settings = settings.iter().map(|(name, value)| format!(", {name}={value}"));
+            let settings: String = settings.collect();
+            printable(&format!("started control/{program} every {every_seconds} s{settings}"))
+        }
+        Err(_) => as_text(value),
     }
+}
+
+fn as_text(value: &[u8]) -> String {
+    printable(&String::from_utf8_lossy(value))
 }
 
 #[cfg(test)]
@@ -141,6 +155,17 @@ mod tests {
         let removed = Change::remove("application/night");
         assert_eq!(row(&record, &removed)[4], "removed");
         assert_eq!(document(&record, &removed)["change"], "removed");
+    }
+
+    #[test]
+    fn a_started_program_is_shown_with_its_settings() {
+        let value = r#"{"program":"tail","settings":{"alpha":3.0},"every_seconds":1.0}"#;
+        let start = Change::set("control/night", value);
+        let cells = row(&record(vec![start.clone()]), &start);
+        assert_eq!(cells[4], "started control/tail every 1 s, alpha=3");
+        let stop = Change::remove("control/night");
+        assert_eq!(row(&record(vec![]), &stop)[4], "stopped");
+        assert_eq!(document(&record(vec![]), &stop)["change"], "stopped");
     }
 
     #[test]

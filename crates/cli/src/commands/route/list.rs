@@ -8,7 +8,7 @@ use nacre_route::StoredApplication;
 use serde_json::json;
 
 use crate::listing::{Limit, Listing};
-use crate::out::{Out, note, printable};
+use crate::out::{Out, printable};
 
 fn ordered(state: &RouteState) -> Vec<(&ApplicationName, &StoredApplication)> {
     let mut all: Vec<_> = state.applications.iter().collect();
@@ -20,15 +20,6 @@ fn ordered(state: &RouteState) -> Vec<(&ApplicationName, &StoredApplication)> {
 pub(super) async fn ls(map: &RouteMap, limit: Limit, out: Out) -> Result<()> {
     const HEADER: [&str; 3] = ["application", "switch", "rule"];
     let state = map.state().await?;
-    if let Some(tail) = &state.tail {
-        note(&format!(
-            "the writes of {} go elsewhere while the rate of {} s is above {} times that of {} s",
-            tail.pools.join(", "),
-            tail.recent_seconds,
-            tail.alpha,
-            tail.average_seconds
-        ));
-    }
     let rules = ordered(&state).into_iter().flat_map(|(name, application)| {
         application.insertions.iter().flat_map(move |insertion| {
             insertion.rules.iter().map(move |rule| (name, &insertion.switch, rule))

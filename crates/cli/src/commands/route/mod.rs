@@ -1,5 +1,6 @@
 //! `nacre route …`: rules that send IO elsewhere.
 
+mod applications;
 mod file;
 mod history;
 mod list;
@@ -11,11 +12,12 @@ mod wait;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use nacre::{Cluster, ClusterFile, Event, Severity};
-use nacre_node::{RouteMap, TailSettings};
-use nacre_object::{ApplicationName, Error, PoolName, Result};
+use nacre_node::RouteMap;
+use nacre_object::{ApplicationName, Error, Result};
 
+use self::applications::StartArguments;
 use self::file::Checked;
 use self::wait::{Committed, Concerned, WaitArgument};
 use crate::listing::Limit;
@@ -80,43 +82,19 @@ pub enum RouteCommand {
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
-    /// Send the writes of an overloaded target to other targets, until its load is normal again
-    Tail(TailArguments),
-}
-
-/// How the tail-latency application is set
-#[derive(Debug, clap::Args)]
-pub struct TailArguments {
-    /// on: watch every target; off: remove the rules
-    #[arg(value_name = "STATE")]
-    switch: Switch,
-    /// A pool whose writes may go to other targets (default: data). May be repeated
-    #[arg(long = "pool", value_name = "POOL")]
-    pools: Vec<PoolName>,
-    /// A target is overloaded while its recent rate of requests is more than this many times its
-    /// average rate
-    #[arg(long, default_value_t = 2.0)]
-    alpha: f64,
-    /// Seconds over which the recent rate is measured
-    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
-    recent: f64,
-    /// Seconds over which the average rate is measured
-    #[arg(long, default_value_t = 3600.0, value_name = "SECONDS")]
-    average: f64,
-    /// A target with fewer requests a second than this is never overloaded
-    #[arg(long, default_value_t = 10.0, value_name = "RATE")]
-    least: f64,
-    #[command(flatten)]
-    wait: WaitArgument,
-}
-
-/// On or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    /// Watch every target
-    On,
-    /// Remove the rules
-    Off,
+    /// Have a control program make the rules of an application (docs/routes.md#control-applications)
+    ///
+    /// Put the program first: nacre program put control/NAME FILE --activate
+    Start(StartArguments),
+    /// Stop an application whose rules a program makes, and remove its rules
+    Stop {
+        application: ApplicationName,
+        #[command(flatten)]
+        wait: WaitArgument,
+    },
+    /// List the applications whose rules programs make: which node runs them, and how their last run
+    /// ended
+    Applications,
 }
 
 /// Runs one of them.
@@ -145,11 +123,17 @@ pub async fn run(
         C::Trace { io } => trace::trace(&file, &cluster, &io.join(" "), out).await,
         C::Status => status::status(&file, out).await,
         C::History { limit } => history::history(cluster.maps(), limit, out).await,
-        C::Tail(arguments) => {
+        C::Start(arguments) => {
             check_engine(&file)?;
-            let epoch = tail(&arguments, &cluster, &map).await?;
-            Committed { file: &file, wait: arguments.wait, epoch }.of_tail_settings(&map, out).await
+            applications::start(&arguments, &file, &cluster, &map, out).await
         }
+        C::Stop { application, wait } => {
+            let before = map.state().await?;
+            let epoch = map.stop(&application).await?;
+            let concerned = Concerned::of_former(&before, &application);
+            Committed { file: &file, wait, epoch }.of_rules(&concerned, out).await
+        }
+        C::Applications => applications::list(&file, &map, out).await,
     }
 }
 
@@ -200,29 +184,5 @@ async fn put(rules: &Path, is_forced: bool, cluster: &Cluster) -> Result<(u64, C
 async fn remove(name: &ApplicationName, map: &RouteMap) -> Result<(u64, Concerned)> {
     let before = map.state().await?;
     let epoch = map.remove(name).await?;
-    let mut concerned = Concerned::default();
-    before.applications.get(name).iter().for_each(|former| concerned.add(former));
-    Ok((epoch, concerned))
-}
-
-/// Stores the settings of the tail-latency application. Returns the new epoch.
-async fn tail(arguments: &TailArguments, cluster: &Cluster, map: &RouteMap) -> Result<u64> {
-    if arguments.switch == Switch::Off {
-        return map.set_tail(None).await;
-    }
-    let mut pools: Vec<_> = arguments.pools.iter().map(ToString::to_string).collect();
-    if pools.is_empty() {
-        pools.push("data".to_owned());
-    }
-    for pool in &pools {
-        cluster.pool(pool).await?;
-    }
-    let settings = TailSettings {
-        pools,
-        alpha: arguments.alpha,
-        recent_seconds: arguments.recent,
-        average_seconds: arguments.average,
-        least_rate: arguments.least,
-    };
-    map.set_tail(Some(&settings)).await
+    Ok((epoch, Concerned::of_former(&before, name)))
 }

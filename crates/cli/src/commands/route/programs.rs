@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use nacre::{Cluster, ProgramId, ProgramKind};
 use nacre_clock::{Clock, SystemClock};
-use nacre_node::{RouteMap, check_declared};
+use nacre_node::{RouteMap, check_declared, route_findings as findings};
 use nacre_object::{Error, ErrorKind, ProgramName, Result};
 use nacre_route::{Destination, RouteProgram};
 
-use super::file::{findings, targets};
+use super::file::targets;
 
 /// The destinations that programs declare.
 pub(super) type Declarations = BTreeMap<ProgramName, Vec<Destination>>;

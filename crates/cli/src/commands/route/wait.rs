@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre::{ClusterFile, RoleName, Sessions};
-use nacre_node::{EVERY_SWITCH, ROUTE_SERVICE, RouteMap, RouteProgress};
-use nacre_object::{Error, ErrorKind, Result};
+use nacre_node::{EVERY_SWITCH, ROUTE_SERVICE, RouteProgress, RouteState};
+use nacre_object::{ApplicationName, Error, ErrorKind, Result};
 use nacre_route::StoredApplication;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -40,14 +40,23 @@ pub struct WaitArgument {
     timeout: u64,
 }
 
+impl WaitArgument {
+    /// The time to wait; `None` to return at once.
+    pub fn patience(self) -> Option<Duration> {
+        (!self.no_wait).then(|| Duration::from_secs(self.timeout))
+    }
+}
+
 /// The switches that a change concerns, by the names of their targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Concerned(BTreeSet<String>);
 
 impl Concerned {
-    /// Every switch.
-    pub fn all() -> Self {
-        Self([EVERY_SWITCH.to_owned()].into())
+    /// The switches to which an application gave rules.
+    pub fn of_former(before: &RouteState, name: &ApplicationName) -> Self {
+        let mut concerned = Self::default();
+        before.applications.get(name).into_iter().for_each(|former| concerned.add(former));
+        concerned
     }
 
     /// Adds the switches to which an application gives rules.
@@ -57,29 +66,6 @@ impl Concerned {
 
     fn has(&self, target: &str) -> bool {
         self.0.contains(EVERY_SWITCH) || self.0.contains(target)
-    }
-}
-
-/// The part of a node's state that must have reached an epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Rules,
-    TailSettings,
-}
-
-impl Part {
-    fn reached(self, progress: &RouteProgress) -> u64 {
-        match self {
-            Self::Rules => progress.rules_epoch,
-            Self::TailSettings => progress.tail_epoch,
-        }
-    }
-
-    fn is_stored(self) -> &'static str {
-        match self {
-            Self::Rules => "the rules are stored",
-            Self::TailSettings => "the settings are stored",
-        }
     }
 }
 
@@ -99,22 +85,7 @@ impl Committed<'_> {
     /// refuses to report its epoch.
     pub async fn of_rules(self, concerned: &Concerned, out: Out) -> Result<()> {
         if !self.wait.no_wait {
-            self.until(Part::Rules, concerned).await?;
-        }
-        self.show(out)
-    }
-
-    /// Waits until the tail-latency application of each node applies the settings of the epoch. An
-    /// application that ends its rules first stores this in the map, which begins a later epoch. So
-    /// the command then waits until the switches apply the rules of the map's present epoch.
-    ///
-    /// # Errors
-    /// As [`Committed::of_rules`]; an error of the map.
-    pub async fn of_tail_settings(self, map: &RouteMap, out: Out) -> Result<()> {
-        if !self.wait.no_wait {
-            self.until(Part::TailSettings, &Concerned::all()).await?;
-            let epoch = map.state().await?.epoch;
-            Committed { epoch, ..self }.until(Part::Rules, &Concerned::all()).await?;
+            self.until(concerned).await?;
         }
         self.show(out)
     }
@@ -127,7 +98,7 @@ impl Committed<'_> {
         })
     }
 
-    async fn until(&self, part: Part, concerned: &Concerned) -> Result<()> {
+    async fn until(&self, concerned: &Concerned) -> Result<()> {
         let sessions = Sessions::new(self.file)?;
         let nodes = self.file.with_role(RoleName::Storage);
         let mut names = vec![];
@@ -141,13 +112,13 @@ impl Committed<'_> {
             let asked = names.iter().map(|node| progress(&sessions, node));
             let mut lagging = vec![];
             for (node, answer) in names.iter().zip(join_all(asked).await) {
-                lagging.extend(self.lag(part, node, answer)?);
+                lagging.extend(self.lag(node, answer)?);
             }
             if lagging.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= until {
-                return Err(self.late(part, &lagging));
+                return Err(self.late(&lagging));
             }
             sleep(ASK_AGAIN).await;
         }
@@ -157,13 +128,13 @@ impl Committed<'_> {
     ///
     /// # Errors
     /// The error of a node that refuses to report its epoch.
-    fn lag(&self, part: Part, node: &str, answer: Result<RouteProgress>) -> Result<Option<String>> {
+    fn lag(&self, node: &str, answer: Result<RouteProgress>) -> Result<Option<String>> {
         match answer {
-            Ok(progress) if part.reached(&progress) >= self.epoch => Ok(None),
+            Ok(progress) if progress.rules_epoch >= self.epoch => Ok(None),
             Ok(progress) => {
                 let why = match &progress.problem {
                     Some(problem) => printable(problem),
-                    None => format!("it goes by epoch {}", part.reached(&progress)),
+                    None => format!("it goes by epoch {}", progress.rules_epoch),
                 };
                 Ok(Some(format!("{node} ({why})")))
             }
@@ -173,7 +144,7 @@ impl Committed<'_> {
             Err(error) => {
                 let text = format!(
                     "{} as epoch {}, but {node} does not tell whether it goes by them: {}",
-                    part.is_stored(),
+                    "the rules are stored",
                     self.epoch,
                     error.message()
                 );
@@ -182,10 +153,10 @@ impl Committed<'_> {
         }
     }
 
-    fn late(&self, part: Part, lagging: &[String]) -> Error {
+    fn late(&self, lagging: &[String]) -> Error {
         let text = format!(
             "{} as epoch {}, but not in force after {} s on {}",
-            part.is_stored(),
+            "the rules are stored",
             self.epoch,
             self.wait.timeout,
             lagging.join(", ")

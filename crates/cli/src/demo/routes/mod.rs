@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre::{Cluster, ClusterFile, RoleName, Sessions};
+use nacre::{Cluster, ClusterFile, ProgramId, ProgramKind, RoleName, Sessions};
 use nacre_clock::{Clock, SystemClock};
-use nacre_node::{RouteMap, RouteStatus, STORAGE_SERVICE, Supervisor, TailSettings};
+use nacre_node::{RouteMap, RouteStatus, STORAGE_SERVICE, StartedApplication, Supervisor};
 use nacre_object::{Error, Locate, ObjectId, Result, TargetName};
-use nacre_route::ROUTED_POOL;
+use nacre_route::{ROUTED_POOL, Setting};
 use tokio::time::{sleep, timeout};
 
 use self::load::{Load, Served};
@@ -34,6 +34,9 @@ use crate::out::{Out, note};
 /// Storage targets.
 pub(super) const TARGETS: usize = 3;
 const POOL: &str = "data";
+/// The name of the tail-latency application and of its program.
+const TAIL: &str = "tail";
+const TAIL_SOURCE: &str = include_str!("../../../../../programs/control/tail.lua");
 /// Objects of the target that is overloaded.
 const OBJECTS: usize = 24;
 /// How many of these objects have their bytes routed to the node that is killed.
@@ -93,14 +96,7 @@ pub(super) async fn play(supervisor: &Supervisor, is_quick: bool, out: Out) -> R
         stage.home
     ));
     let without = stage.phase(&load, times, None).await?.0;
-    let settings = TailSettings {
-        pools: vec![POOL.to_owned()],
-        alpha: 2.0,
-        recent_seconds: 1.0,
-        average_seconds: 60.0,
-        least_rate: f64::from(USUAL_RATE) * 1.5,
-    };
-    stage.map.set_tail(Some(&settings)).await?;
+    stage.start_tail(&cluster).await?;
     note("once more, with routing: the writes of an overloaded target go to other targets");
     let (with, routed_bytes) = stage.phase(&load, times, Some(supervisor)).await?;
     let began = clock.monotonic();
@@ -128,6 +124,23 @@ fn is_home(all: &[RouteStatus]) -> bool {
 }
 
 impl Stage {
+    /// Starts the tail-latency application, which notices the burst within a second.
+    async fn start_tail(&self, cluster: &Cluster) -> Result<()> {
+        let id = ProgramId::new(ProgramKind::Control, TAIL.parse()?);
+        let version = cluster.programs().put(&id, TAIL_SOURCE).await?;
+        cluster.programs().activate(&id, version).await?;
+        let number = |name: &str, value| (name.to_owned(), Setting::Number(value));
+        let settings = [
+            ("pools".to_owned(), Setting::Text(POOL.to_owned())),
+            number("recent_seconds", 1.0),
+            number("average_seconds", 60.0),
+            number("least_rate", f64::from(USUAL_RATE) * 1.5),
+        ];
+        let (program, settings) = (TAIL.parse()?, settings.into());
+        let started = StartedApplication { program, settings, every_seconds: 0.25 };
+        self.map.start(&TAIL.parse()?, &started).await.map(drop)
+    }
+
     fn new(file: &ClusterFile, cluster: &Cluster) -> Result<Self> {
         // The demo must not kill the node that keeps the map of rules. There is only one copy of
         // the map, so no rule could change while that node is down.

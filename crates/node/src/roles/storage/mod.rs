@@ -34,7 +34,7 @@ use self::slo::SloRuntime;
 use self::target::StorageTarget;
 use super::{JoinContext, Offer, OpenContext, OpenedRole, Role, RunningRole};
 use crate::node_service::NodeReport;
-use crate::routes::RouteRuntime;
+use crate::routes::{RouteContext, RouteRuntime};
 
 pub(super) const ROLE: Role = Role {
     name: RoleName::Storage,
@@ -108,10 +108,17 @@ impl OpenedRole for Storage {
         let slo = target
             .slo
             .map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), observed, offer));
-        let (own_node, clock) = (&node.record.name, node.clock);
-        let routes = target
-            .switch
-            .map(|switch| RouteRuntime::start(switch, cluster, own_node, clock, offer));
+        let routes = target.switch.map(|switch| {
+            let context = RouteContext {
+                cluster,
+                node: &node.record.name,
+                incarnation: node.record.incarnation,
+                clock: node.clock,
+                controls: node.classes.controls(),
+                control_faults: node.classes.control_faults(),
+            };
+            RouteRuntime::start(switch, context, offer)
+        });
         let layouts = refusal.is_none().then(|| {
             let (incarnation, clock) = (node.record.incarnation, Arc::clone(node.clock));
             LayoutKeeper::start(Layouts::of(cluster), name.clone(), incarnation, clock)

@@ -1,11 +1,13 @@
-//! The lease that lets one process at a time change layouts. It is stored as the entry `@keeper` of
-//! the map `layouts`.
+//! The lease that lets one process at a time do some work, such as changing layouts or running the
+//! control applications of routes. It is stored as the entry `@keeper` of a map.
 //!
 //! The holder regularly increments a counter in the entry, the beat. A process that sees the same
-//! beat for [`PATIENCE`], by its own clock, takes the lease over by compare-and-swap. The protocol
-//! never compares clocks of different processes.  Two processes may both believe for a short time
-//! that they hold the lease. This is harmless: each commit fails unless the entry names the
-//! committing keeper, and repeating any other step has no effect.
+//! beat for a time called the patience, by its own clock, takes the lease over by
+//! compare-and-swap. The protocol never compares clocks of different processes.
+//!
+//! Two processes may both believe for a short time that they hold the lease. This must be harmless:
+//! each commit fails unless the entry names the committing process, and repeating any other step
+//! has no effect.
 
 use std::time::Duration;
 
@@ -13,17 +15,21 @@ use nacre_object::{Error, Result};
 use nacre_registry::{Change, MapState};
 use serde::{Deserialize, Serialize};
 
-/// The time between two beats of the holder.
-pub(super) const BEAT: Duration = Duration::from_secs(5);
-/// A holder without a beat for this time is assumed to be dead.
-const PATIENCE: Duration = Duration::from_secs(20);
 const KEEPER: &str = "@keeper";
 
-const _: () = assert!(PATIENCE.as_secs() > 3 * BEAT.as_secs(), "a beat may be late");
+/// The times of a kind of lease.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeaseTimes {
+    /// The time between two beats of the holder.
+    pub beat: Duration,
+    /// A holder without a beat for this time is assumed to be dead. It is longer than three beats,
+    /// because a beat may be late.
+    pub patience: Duration,
+}
 
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct LeaseHolder {
+pub(crate) struct LeaseHolder {
     pub node: String,
     pub incarnation: u64,
 }
@@ -36,15 +42,16 @@ struct LeaseEntry {
 
 /// A process's view of the lease.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(crate) struct Lease {
     me: LeaseHolder,
+    times: LeaseTimes,
     /// The last entry that this process saw, and when it first saw this entry.
     seen: Option<(LeaseEntry, Duration)>,
 }
 
 /// The state of the lease, as this process sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(crate) enum Turn {
     /// This process holds the lease. `is_beat_due` says whether it should beat again.
     Mine { is_beat_due: bool },
     /// This process may take over.
@@ -54,8 +61,13 @@ pub(super) enum Turn {
 }
 
 impl Lease {
-    pub fn new(me: LeaseHolder) -> Self {
-        Self { me, seen: None }
+    pub fn new(me: LeaseHolder, times: LeaseTimes) -> Self {
+        Self { me, times, seen: None }
+    }
+
+    /// This process.
+    pub fn me(&self) -> &LeaseHolder {
+        &self.me
     }
 
     /// Which process may work now; `now` is the time of a monotonic clock.
@@ -74,8 +86,8 @@ impl Lease {
         };
         let unchanged = now.saturating_sub(since);
         Ok(match is_mine {
-            true => Turn::Mine { is_beat_due: unchanged >= BEAT },
-            false if was_me || unchanged >= PATIENCE => Turn::Free,
+            true => Turn::Mine { is_beat_due: unchanged >= self.times.beat },
+            false if was_me || unchanged >= self.times.patience => Turn::Free,
             false => Turn::Others,
         })
     }
@@ -86,7 +98,7 @@ impl Lease {
         let now = held(state)?;
         let seen = self.seen.as_ref().map(|(held, _)| held);
         match &now {
-            Some(held) if Some(held) != seen && held.keeper != self.me => Err(deposed()),
+            Some(held) if Some(held) != seen && held.keeper != self.me => Err(deposed(state)),
             _ => Ok(vec![self.beat_after(now.map_or(0, |held| held.beat))]),
         }
     }
@@ -98,7 +110,7 @@ impl Lease {
     pub fn beat(&self, state: &MapState) -> Result<Change> {
         match held(state)? {
             Some(held) if held.keeper == self.me => Ok(self.beat_after(held.beat)),
-            _ => Err(deposed()),
+            _ => Err(deposed(state)),
         }
     }
 
@@ -112,28 +124,29 @@ fn held(state: &MapState) -> Result<Option<LeaseEntry>> {
     let Some(value) = state.entries.get(KEEPER) else { return Ok(None) };
     let held = serde_json::from_slice(value);
     held.map(Some).map_err(|cause| {
-        Error::corrupt(format!("the entry {KEEPER} of the map layouts is malformed: {cause}"))
-            .hint(format!("remove it: nacre map rm layouts --system {KEEPER}"))
+        let map = &state.name;
+        Error::corrupt(format!("the entry {KEEPER} of the map {map} is malformed: {cause}"))
+            .hint(format!("remove it: nacre map rm {map} --system {KEEPER}"))
     })
 }
 
-fn deposed() -> Error {
-    Error::stale("another process has taken over the change of layouts")
+fn deposed(state: &MapState) -> Error {
+    Error::stale(format!("another process has taken over the lease in the map {}", state.name))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::record::layouts_map;
     use super::*;
 
     fn lease(node: &str, incarnation: u64) -> Lease {
-        Lease::new(LeaseHolder { node: node.to_owned(), incarnation })
+        let times = LeaseTimes { beat: Duration::from_secs(5), patience: Duration::from_secs(20) };
+        Lease::new(LeaseHolder { node: node.to_owned(), incarnation }, times)
     }
 
     fn empty() -> MapState {
-        MapState { name: layouts_map(), epoch: 0, entries: BTreeMap::new() }
+        MapState { name: "layouts".parse().unwrap(), epoch: 0, entries: BTreeMap::new() }
     }
 
     fn apply(state: &mut MapState, changes: Vec<Change>) {

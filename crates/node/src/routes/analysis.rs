@@ -1,0 +1,81 @@
+//! The analysis of all rules of a cluster: what would go wrong if they were in force.
+
+use std::collections::BTreeMap;
+
+use nacre_object::{Error, ProgramName, Result, TargetName};
+use nacre_route::{
+    Destination, Finding, Location, ObjectMatch, ROUTED_POOL, Routes, SourceMatch,
+    StoredApplication, check,
+};
+
+use super::state::{EVERY_SWITCH, RouteState};
+
+/// Checks that the switches exist to which an application gives rules.
+///
+/// # Errors
+/// `Invalid` for a switch that does not exist.
+pub fn check_switches(application: &StoredApplication, targets: &[TargetName]) -> Result<()> {
+    let is_known =
+        |name: &str| name == EVERY_SWITCH || targets.iter().any(|target| target.as_str() == name);
+    match application.insertions.iter().find(|one| !is_known(&one.switch)) {
+        None => Ok(()),
+        Some(one) => Err(Error::invalid(format!("there is no switch {}", one.switch))
+            .hint("name a target, or every: `nacre status` lists the targets")),
+    }
+}
+
+/// The findings of the analysis at the switch of each target, with the rules of all applications.
+/// `programs` has the destinations that route programs declare.
+///
+/// # Errors
+/// `Invalid` if a rule is malformed; `Exhausted` if the rules are too many to analyse.
+pub fn findings(
+    after: &RouteState,
+    targets: &[TargetName],
+    programs: &BTreeMap<ProgramName, Vec<Destination>>,
+) -> Result<Vec<Finding>> {
+    let all = after.rules()?;
+    let mut findings: Vec<Finding> = vec![];
+    for target in targets {
+        let mut network = Routes::default();
+        network.topology.targets.extend(targets.iter().cloned());
+        network.topology.programs = programs.clone();
+        network.topology.switches =
+            vec![(EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any))];
+        network.topology.pools.insert(ROUTED_POOL.parse()?);
+        network.reserved.push(ObjectMatch::parse(&format!("{ROUTED_POOL}/*"))?);
+        for (switch, rules) in &all {
+            if switch != EVERY_SWITCH && switch != target.as_str() {
+                continue;
+            }
+            // Every pool that a rule names counts as existing. No IO comes to one that does not.
+            let pools = rules.iter().filter_map(|rule| pool_of(&rule.header.object));
+            for pool in pools {
+                network.topology.pools.insert(pool.parse()?);
+            }
+            let Some(application) = rules.first().map(|rule| rule.application.clone()) else {
+                continue;
+            };
+            network.insertions.push(nacre_route::Insertion {
+                application,
+                switch: EVERY_SWITCH.parse()?,
+                rules: rules.clone(),
+            });
+        }
+        for finding in check(&network)?.findings {
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn pool_of(object: &ObjectMatch) -> Option<&str> {
+    let text = match object {
+        ObjectMatch::Exact(id) => return Some(id.pool.as_str()),
+        ObjectMatch::Prefix(prefix) => prefix.as_str(),
+        ObjectMatch::Pattern(pattern) => pattern.literal_prefix(),
+    };
+    text.split_once('/').map(|(pool, _)| pool)
+}

@@ -1,0 +1,285 @@
+//! The task of a node that runs the control applications while the node is the controller.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use nacre::Cluster;
+use nacre_clock::Clock;
+use nacre_object::{ApplicationName, Error, ErrorKind, NodeName, Result};
+use nacre_registry::{Event, KindFaults, Severity};
+use nacre_route::{LiveControls, ObjectMatch};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::super::NodeSwitch;
+use super::super::service::ROUTE_SERVICE;
+use super::super::state::{RouteMap, RouteState, StartedApplication};
+use super::super::statistics::Statistics;
+use super::rates::Snapshot;
+use super::report::Reports;
+use super::run::{Due, Ran};
+use super::term::{ControllerTerm, Standing, States};
+use crate::lease::LeaseHolder;
+
+/// How often the task checks which programs are due.
+const CHECK: Duration = Duration::from_millis(50);
+/// How often the task looks at the lease.
+const LOOK_AT_LEASE: Duration = Duration::from_millis(500);
+/// How long a node may take to say what its switch has counted. A program does not wait longer: the
+/// target counts as silent in this run.
+const STATISTICS_TIME: Duration = Duration::from_secs(1);
+/// The pause after an error of a map.
+const AFTER_FAILURE: Duration = Duration::from_millis(250);
+
+/// What the task works with.
+pub(in super::super) struct ApplicationsTask {
+    pub switch: Arc<NodeSwitch>,
+    pub cluster: Cluster,
+    pub node: NodeName,
+    pub incarnation: u64,
+    pub clock: Arc<dyn Clock>,
+    pub programs: LiveControls,
+    pub faults: KindFaults,
+    pub reports: Arc<Reports>,
+    /// What the map `routes` says, as the node follows it.
+    pub routes: watch::Receiver<RouteState>,
+}
+
+/// What the controller knows of an application.
+struct Running {
+    started: StartedApplication,
+    /// When the program ran last, and what the switches had counted then.
+    last: Option<(Duration, Snapshot)>,
+}
+
+/// Runs the applications whenever the node is the controller, until the task is aborted.
+pub(in super::super) async fn run(mut task: ApplicationsTask) {
+    let me = LeaseHolder { node: task.node.to_string(), incarnation: task.incarnation };
+    let mut controller = ControllerOf {
+        term: ControllerTerm::new(task.cluster.maps().clone(), me),
+        running: BTreeMap::new(),
+        states: States::new(),
+        looked: None,
+    };
+    loop {
+        let routes = task.routes.borrow_and_update().clone();
+        if routes.started.is_empty() && controller.states.is_empty() {
+            controller.resign(&task);
+            if task.routes.changed().await.is_err() {
+                return;
+            }
+            continue;
+        }
+        match controller.step(&task, &routes).await {
+            Ok(()) => sleep(CHECK).await,
+            Err(error) => {
+                task.reports.note_problem(&error);
+                if error.kind() == ErrorKind::Stale {
+                    controller.resign(&task);
+                }
+                sleep(AFTER_FAILURE).await;
+            }
+        }
+    }
+}
+
+struct ControllerOf {
+    term: ControllerTerm,
+    running: BTreeMap<ApplicationName, Running>,
+    states: States,
+    /// When the node looked at the lease last, while it is the controller.
+    looked: Option<Duration>,
+}
+
+impl ControllerOf {
+    fn resign(&mut self, task: &ApplicationsTask) {
+        self.running.clear();
+        self.states.clear();
+        self.looked = None;
+        task.reports.note_other();
+    }
+
+    /// Looks at the lease, and runs what is due.
+    async fn step(&mut self, task: &ApplicationsTask, routes: &RouteState) -> Result<()> {
+        let now = task.clock.monotonic();
+        if self.looked.is_none_or(|looked| now >= looked + LOOK_AT_LEASE) {
+            match self.term.look(&*task.clock, &self.states).await? {
+                Standing::Other => {
+                    self.resign(task);
+                    // Others need not look more often than the holder beats.
+                    sleep(LOOK_AT_LEASE).await;
+                    return Ok(());
+                }
+                Standing::New(states) => {
+                    self.running.clear();
+                    self.states = states;
+                }
+                Standing::Same => {}
+            }
+            self.looked = Some(now);
+        }
+        self.adopt(routes);
+        task.reports.note_controller(self.running.keys());
+        self.run_due(task, routes).await
+    }
+
+    /// Takes over which applications are started.
+    fn adopt(&mut self, routes: &RouteState) {
+        self.running.retain(|name, running| routes.started.get(name) == Some(&running.started));
+        self.states.retain(|name, _| routes.started.contains_key(name));
+        for (name, started) in &routes.started {
+            let new = || Running { started: started.clone(), last: None };
+            self.running.entry(name.clone()).or_insert_with(new);
+        }
+    }
+
+    async fn run_due(&mut self, task: &ApplicationsTask, routes: &RouteState) -> Result<()> {
+        let now = task.clock.monotonic();
+        let is_due = |running: &Running| {
+            let every = Duration::from_secs_f64(running.started.every_seconds);
+            running.last.as_ref().is_none_or(|(last, _)| now >= *last + every)
+        };
+        if !self.running.values().any(is_due) {
+            return Ok(());
+        }
+        let counted = task.counted(routes).await;
+        let names: Vec<_> = self.running.keys().cloned().collect();
+        for name in names {
+            if self.running.get(&name).is_some_and(is_due) {
+                self.run(task, routes, &name, &counted).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one program. Its failure is reported, and is no error of the controller.
+    async fn run(
+        &mut self,
+        task: &ApplicationsTask,
+        routes: &RouteState,
+        name: &ApplicationName,
+        counted: &Snapshot,
+    ) -> Result<()> {
+        let Some(running) = self.running.get_mut(name) else { return Ok(()) };
+        let started = running.started.clone();
+        let now = task.clock.monotonic();
+        let before = running.last.replace((now, counted.clone()));
+        let Some(program) = task.programs.get(started.program.as_str()) else {
+            let text = format!("control/{} is not live on the controller's node", started.program);
+            task.reports.note(name, |report| report.problem = Some(text));
+            return Ok(());
+        };
+        let version = program.version();
+        let none = Snapshot::new();
+        let due = Due {
+            name,
+            started: &started,
+            program,
+            routes,
+            before: before.as_ref().map_or(&none, |(_, snapshot)| snapshot),
+            after: counted,
+            seconds: before.as_ref().map_or(0.0, |(at, _)| now.saturating_sub(*at).as_secs_f64()),
+            state: self.states.get(name).cloned().unwrap_or_else(|| serde_json::json!({})),
+        };
+        let ran = match due.run(task).await {
+            Ok(ran) => self.keep(task, name, &started, ran).await,
+            Err(error) => Err(error),
+        };
+        let failure = ran.as_ref().err().map(ToString::to_string);
+        task.reports.note(name, |report| {
+            report.program = started.program.to_string();
+            report.version = Some(version);
+            report.epoch = routes.epoch;
+            report.runs += 1;
+            report.failures += u64::from(failure.is_some());
+            report.problem = failure;
+        });
+        match ran {
+            Err(error) if is_of_the_controller(&error) => Err(error),
+            Err(error) => {
+                task.faults.report(&started.program, version, &error);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Commits the rules of a run, then keeps its state. If the controller dies between the two,
+    /// the next run gets the former state with the new rules.
+    async fn keep(
+        &mut self,
+        task: &ApplicationsTask,
+        name: &ApplicationName,
+        started: &StartedApplication,
+        ran: Ran,
+    ) -> Result<()> {
+        let is_changed = ran.changed.is_some();
+        if let Some(application) = ran.changed {
+            let map = RouteMap::new(task.cluster.maps().clone());
+            map.put_controlled(self.term.me(), name, started, application).await?;
+        }
+        self.states.insert(name.clone(), ran.state);
+        for text in &ran.told {
+            task.tell(format!("{name}: {text}")).await;
+        }
+        task.reports.note(name, |report| {
+            report.rules = ran.rules;
+            report.changes += u64::from(is_changed);
+            report.told.extend(ran.told);
+        });
+        match is_changed {
+            true => self.term.store(&self.states).await,
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether the error says nothing about the program: a map does not answer, or another node is the
+/// controller.
+fn is_of_the_controller(error: &Error) -> bool {
+    let kinds = [ErrorKind::Unavailable, ErrorKind::Stale, ErrorKind::Conflict];
+    kinds.contains(&error.kind()) && error.fault().is_none()
+}
+
+impl ApplicationsTask {
+    /// What the switches of all targets have counted. Nodes that do not answer are left out.
+    async fn counted(&self, routes: &RouteState) -> Snapshot {
+        let mut objects: Vec<ObjectMatch> = vec![];
+        for started in routes.started.values() {
+            let program = self.programs.get(started.program.as_str());
+            let of_program = program.and_then(|one| one.objects(&started.settings).ok());
+            for one in of_program.unwrap_or_default() {
+                if !objects.contains(&one) {
+                    objects.push(one);
+                }
+            }
+        }
+        let objects: Vec<_> = objects.iter().map(ToString::to_string).collect();
+        let nodes = self.switch.places().nodes();
+        let asked = nodes.iter().map(|(target, node)| {
+            let objects = &objects;
+            async move { Some((target.clone(), self.statistics(node, objects).await.ok()?)) }
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+
+    async fn statistics(&self, node: &NodeName, objects: &[String]) -> Result<Statistics> {
+        let input =
+            serde_json::to_vec(objects).map_err(|cause| Error::invalid(cause.to_string()))?;
+        let transport = self.switch.transport()?;
+        let answer =
+            transport.ask(node, ROUTE_SERVICE, "statistics", input.into(), STATISTICS_TIME).await?;
+        serde_json::from_slice(&answer).map_err(|cause| {
+            Error::corrupt(format!("the statistics of {node} make no sense: {cause}"))
+                .hint("run one release of nacre on all nodes")
+        })
+    }
+
+    async fn tell(&self, text: String) {
+        let event = Event { node: Some(self.node.clone()), ..Event::new(Severity::Info, text) };
+        // If the event is lost, the rules still show what happened.
+        let _ = self.cluster.events().append(event).await;
+    }
+}

@@ -1,0 +1,121 @@
+//! One run of one control program: it gets what the switches have counted, and its new rules are
+//! analysed and committed.
+
+use std::sync::Arc;
+
+use nacre_object::{ApplicationName, Error, Locate, Result};
+use nacre_route::{
+    ControlInput, ControlOutput, ControlProgram, StoredApplication, StoredInsertion, SwitchRule,
+};
+
+use super::super::analysis::{check_switches, findings};
+use super::super::state::{RouteState, StartedApplication};
+use super::super::supported::{check_declared, check_supported};
+use super::controller::ApplicationsTask;
+use super::rates::{Snapshot, object_loads, target_loads};
+
+/// A program that is due.
+pub(super) struct Due<'a> {
+    pub name: &'a ApplicationName,
+    pub started: &'a StartedApplication,
+    pub program: Arc<ControlProgram>,
+    /// What the map `routes` says.
+    pub routes: &'a RouteState,
+    /// What the switches had counted at the last run, and now.
+    pub before: &'a Snapshot,
+    pub after: &'a Snapshot,
+    /// The time since the last run; 0 for the first.
+    pub seconds: f64,
+    pub state: serde_json::Value,
+}
+
+/// What a run has changed.
+pub(super) struct Ran {
+    pub state: serde_json::Value,
+    pub told: Vec<String>,
+    /// The rules that the application has now.
+    pub rules: usize,
+    /// The application as it is to be stored, if its rules have changed.
+    pub changed: Option<StoredApplication>,
+}
+
+impl Due<'_> {
+    /// Runs the program on a thread that may wait.
+    ///
+    /// # Errors
+    /// The errors of the program; `Invalid` and `Unsupported` for unsafe rules.
+    pub async fn run(self, task: &ApplicationsTask) -> Result<Ran> {
+        let targets = task.cluster.store().targets();
+        let rules_before = self.routes.applications.get(self.name).map_or(vec![], rules_of);
+        let input = ControlInput {
+            now: task.clock.now_micros() as f64 / 1e6,
+            seconds: self.seconds,
+            settings: self.program.settings(&self.started.settings)?,
+            state: self.state.clone(),
+            targets: target_loads(&targets, self.before, self.after),
+            objects: object_loads(self.before, self.after),
+            rules: rules_before.clone(),
+        };
+        let program = Arc::clone(&self.program);
+        let ran = tokio::task::spawn_blocking(move || program.control(&input)).await;
+        let ControlOutput { rules, state, told } =
+            ran.map_err(|_| Error::unavailable("the node is stopping").hint("try again"))??;
+        let count = rules.len();
+        let changed = match rules == rules_before {
+            true => None,
+            false => Some(self.analysed(task, &rules)?),
+        };
+        Ok(Ran { state, told, rules: count, changed })
+    }
+
+    /// The application with new rules. They must be as safe as rules that an operator puts.
+    fn analysed(&self, task: &ApplicationsTask, rules: &[SwitchRule]) -> Result<StoredApplication> {
+        let targets = task.cluster.store().targets();
+        let mut insertions: Vec<StoredInsertion> = vec![];
+        for SwitchRule { switch, rule } in rules {
+            match insertions.iter_mut().find(|one| one.switch == *switch) {
+                Some(one) => one.rules.push(rule.clone()),
+                None => insertions
+                    .push(StoredInsertion { switch: switch.clone(), rules: vec![rule.clone()] }),
+            }
+        }
+        let order = self.routes.order_of(self.name);
+        let stored = StoredApplication { order, is_forced: false, insertions };
+        check_switches(&stored, &targets)?;
+        let mut after = self.routes.clone();
+        after.applications.insert(self.name.clone(), stored.clone());
+        let all = after.rules()?;
+        let programs = task.switch.programs();
+        let declared = |rules: &[nacre_route::Rule]| programs.declared_now(rules);
+        let mut declarations = std::collections::BTreeMap::new();
+        for (_, rules) in &all {
+            declarations.extend(declared(rules));
+        }
+        for rule in all.iter().flat_map(|(_, rules)| rules) {
+            check_supported(rule)?;
+            let declared = rule.destination.program().and_then(|name| declarations.get(name));
+            check_declared(rule, declared.map_or(&[][..], Vec::as_slice))?;
+        }
+        let known = findings(self.routes, &targets, &declarations)?;
+        let new = findings(&after, &targets, &declarations)?;
+        match new.iter().find(|finding| !known.contains(finding)) {
+            None => Ok(stored),
+            Some(finding) => Err(Error::invalid(format!(
+                "the rules of the application {} would not be safe: {finding}",
+                self.name
+            ))
+            .hint("correct the program, or stop it: nacre route stop")),
+        }
+    }
+}
+
+/// The rules of a stored application, as programs know them.
+fn rules_of(stored: &StoredApplication) -> Vec<SwitchRule> {
+    let mut rules = vec![];
+    for insertion in &stored.insertions {
+        let of_switch =
+            |rule: &String| SwitchRule { switch: insertion.switch.clone(), rule: rule.clone() };
+        rules.extend(insertion.rules.iter().map(of_switch));
+    }
+    rules
+}

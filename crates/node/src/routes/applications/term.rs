@@ -1,0 +1,123 @@
+//! `ControllerTerm`: how a node becomes the controller, and stays it.
+//!
+//! The map `route-control` has the lease and the state of the programs. The lease says when a
+//! silent controller may be replaced. The map `routes` names the controller as well, so that one
+//! commit of rules checks it: a controller that was paused and replaced commits nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nacre_clock::Clock;
+use nacre_object::{ApplicationName, Error, Result};
+use nacre_registry::{Change, MapState, Maps, ROUTE_CONTROL_MAP};
+use serde_json::Value;
+
+use super::super::state::RouteMap;
+use crate::lease::{Lease, LeaseHolder, LeaseTimes, Turn};
+
+/// Rules stay in force without a controller, so some seconds without one do little harm.
+pub(super) const LEASE_TIMES: LeaseTimes =
+    LeaseTimes { beat: Duration::from_secs(1), patience: Duration::from_secs(5) };
+/// The prefix of the keys of the programs' states.
+const STATE_PREFIX: &str = "state/";
+
+/// The states of the programs, by application.
+pub(super) type States = BTreeMap<ApplicationName, Value>;
+
+/// A node's part in the choice of the controller.
+#[derive(Debug)]
+pub(super) struct ControllerTerm {
+    maps: Maps,
+    lease: Lease,
+    /// Whether the map `routes` names this node.
+    is_named: bool,
+}
+
+/// Whether this node is the controller.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// It is since now. These are the stored states.
+    New(States),
+    /// It still is.
+    Same,
+    /// Another node is.
+    Other,
+}
+
+impl ControllerTerm {
+    pub fn new(maps: Maps, me: LeaseHolder) -> Self {
+        Self { maps, lease: Lease::new(me, LEASE_TIMES), is_named: false }
+    }
+
+    /// This node, as the map `routes` names the controller.
+    pub fn me(&self) -> &LeaseHolder {
+        self.lease.me()
+    }
+
+    /// Looks at the lease, and takes it if it is free. A controller stores `states` with its beat.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Stale` if another node was faster.
+    pub async fn look(&mut self, clock: &dyn Clock, states: &States) -> Result<Standing> {
+        let name = ROUTE_CONTROL_MAP.parse()?;
+        let map = self.maps.get(&name).await?;
+        match self.lease.look(clock.monotonic(), &map)? {
+            Turn::Others => {
+                self.is_named = false;
+                Ok(Standing::Other)
+            }
+            Turn::Mine { .. } if !self.is_named => self.begin(&map).await,
+            Turn::Mine { is_beat_due: false } => Ok(Standing::Same),
+            Turn::Mine { is_beat_due: true } => {
+                self.store(states).await?;
+                Ok(Standing::Same)
+            }
+            Turn::Free => {
+                let take = |state: &MapState| self.lease.take(state);
+                self.maps.update(&name, take).await?;
+                let map = self.maps.get(&name).await?;
+                self.begin(&map).await
+            }
+        }
+    }
+
+    /// Begins a term under the lease.
+    async fn begin(&mut self, map: &MapState) -> Result<Standing> {
+        RouteMap::new(self.maps.clone()).take_control(self.lease.me()).await?;
+        self.is_named = true;
+        let mut states = States::new();
+        for (key, value) in &map.entries {
+            let Some(name) = key.strip_prefix(STATE_PREFIX) else { continue };
+            let state = serde_json::from_slice(value).map_err(|cause| {
+                Error::corrupt(format!("the entry {key} of the map {ROUTE_CONTROL_MAP}: {cause}"))
+                    .hint(format!("remove it: nacre map rm {ROUTE_CONTROL_MAP} --system {key}"))
+            })?;
+            states.insert(name.parse()?, state);
+        }
+        Ok(Standing::New(states))
+    }
+
+    /// Stores the states and a beat, and removes the states of other applications.
+    ///
+    /// # Errors
+    /// `Stale` if another node has taken over; `Unavailable`.
+    pub async fn store(&self, states: &States) -> Result<()> {
+        let commit = |map: &MapState| {
+            let mut changes = vec![self.lease.beat(map)?];
+            for (name, state) in states {
+                let (key, value) = (format!("{STATE_PREFIX}{name}"), state.to_string());
+                if map.entries.get(&key).is_none_or(|old| *old != value.as_bytes()) {
+                    changes.push(Change::set(key, value));
+                }
+            }
+            let is_left = |key: &&String| {
+                let name = key.strip_prefix(STATE_PREFIX);
+                name.is_some_and(|name| !states.keys().any(|known| known.as_str() == name))
+            };
+            let left = map.entries.keys().filter(is_left);
+            changes.extend(left.map(|key| Change::remove(key.clone())));
+            Ok(changes)
+        };
+        self.maps.update(&ROUTE_CONTROL_MAP.parse()?, commit).await.map(drop)
+    }
+}

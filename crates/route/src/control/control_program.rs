@@ -1,0 +1,261 @@
+//! `ControlProgram`: one compiled version of a control program.
+
+use std::sync::Arc;
+
+use mlua::{Function, Table, Value};
+use nacre_clock::Clock;
+use nacre_object::{Error, Result};
+use nacre_script::{JsonBounds, LoadedVm, ProgramVm, Run, Terms, blame_definition, json_to_lua};
+
+use super::control_library::ControlLibrary;
+use super::interface::{FUNCTION, OBJECTS_SETTING, SETTINGS};
+use super::setting::{unknown, with_defaults};
+use super::{ControlInput, ControlOutput, ObjectLoad, Setting, Settings, TargetLoad, TenantLoad};
+use crate::limits::{
+    CONTROL_BUDGET, MAX_CONTROL_STATE_BYTES, MAX_CONTROL_STATE_DEPTH, MAX_SETTING_BYTES,
+    MAX_SETTINGS,
+};
+use crate::model::ObjectMatch;
+
+thread_local! {
+    static VM: ProgramVm<ControlLibrary> = const { ProgramVm::new() };
+}
+
+const STATE_BOUNDS: JsonBounds = JsonBounds {
+    what: "cluster.state",
+    bytes: MAX_CONTROL_STATE_BYTES,
+    depth: MAX_CONTROL_STATE_DEPTH,
+};
+
+/// One compiled version of a control program.
+#[derive(Debug)]
+pub struct ControlProgram {
+    name: String,
+    version: u64,
+    source: Arc<str>,
+    clock: Arc<dyn Clock>,
+    defaults: Settings,
+}
+
+impl ControlProgram {
+    /// Compiles a program, runs its top level once, and reads the settings that it declares.
+    ///
+    /// # Errors
+    /// `Fault` with the line that fails; `Invalid` if a definition is missing or malformed.
+    pub fn compile(
+        name: &str,
+        version: u64,
+        source: impl Into<Arc<str>>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let (name, source, clock) = (name.to_owned(), source.into(), Arc::clone(clock));
+        let mut program = Self { name, version, source, clock, defaults: Settings::new() };
+        program.defaults = program.run(|run, _| {
+            run.load()?;
+            function(run)?;
+            read_settings(run)
+        })?;
+        objects_of(&program.defaults)?;
+        Ok(program)
+    }
+
+    /// The version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The settings with the values that an operator has given.
+    ///
+    /// # Errors
+    /// `Invalid` if a value has an unknown name or the wrong type, or if `objects` is malformed.
+    pub fn settings(&self, given: &Settings) -> Result<Settings> {
+        let settings = with_defaults(&self.defaults, given)?;
+        objects_of(&settings)?;
+        Ok(settings)
+    }
+
+    /// Reads a setting that an operator has written as `NAME=VALUE`.
+    ///
+    /// # Errors
+    /// As [`ControlProgram::settings`].
+    pub fn parse_setting(&self, name: &str, value: &str) -> Result<Setting> {
+        let default = self.defaults.get(name).ok_or_else(|| unknown(name, &self.defaults))?;
+        default.parse_alike(value).map_err(|error| error.on(name))
+    }
+
+    /// The objects that the switches count for this program.
+    ///
+    /// # Errors
+    /// As [`ControlProgram::settings`].
+    pub fn objects(&self, given: &Settings) -> Result<Vec<ObjectMatch>> {
+        objects_of(&with_defaults(&self.defaults, given)?)
+    }
+
+    /// Runs the program once.
+    ///
+    /// # Errors
+    /// `Fault` with the line where the program fails; `Exhausted` if it exceeds its budget or a
+    /// bound. Both name the program and its version.
+    pub fn control(&self, input: &ControlInput) -> Result<ControlOutput> {
+        let ran = self.run(|run, library| {
+            run.load()?;
+            let control = function(run)?;
+            let view = serde_json::to_value(input)
+                .map_err(|cause| Error::invalid(format!("a number is not finite: {cause}")))?;
+            let view = json_to_lua(run.lua(), &view).map_err(|error| run.explain(&error))?;
+            library.begin(&input.rules)?;
+            let called = run.call(&control, view.clone());
+            let (rules, told) = library.finish();
+            called?;
+            let state = match &view {
+                Value::Table(view) => state_of(run, view)?,
+                _ => serde_json::Value::Null,
+            };
+            Ok(ControlOutput { rules, state, told })
+        });
+        ran.map_err(|error| {
+            blame_definition(error, &self.name, self.version, &self.source, FUNCTION)
+        })
+    }
+
+    /// Runs the program on a made-up cluster: first without load, then with a burst on one target.
+    pub(super) fn rehearse(&self) -> Result<()> {
+        let mut input = ControlInput {
+            now: 1e9,
+            seconds: 0.0,
+            settings: self.defaults.clone(),
+            state: serde_json::Value::Object(serde_json::Map::new()),
+            targets: made_up_targets(0.0),
+            objects: vec![],
+            rules: vec![],
+        };
+        for (step, load) in [0.0, 100.0, 1e6, 0.0].into_iter().enumerate() {
+            input.now += 1.0;
+            input.seconds = if step == 0 { 0.0 } else { 1.0 };
+            input.targets = made_up_targets(load);
+            input.objects = made_up_objects(load);
+            let ControlOutput { rules, state, .. } = self.control(&input)?;
+            (input.rules, input.state) = (rules, state);
+        }
+        Ok(())
+    }
+
+    fn run<R>(&self, body: impl FnOnce(&Run<'_>, &ControlLibrary) -> Result<R>) -> Result<R> {
+        let in_vm = |loaded: &mut LoadedVm<ControlLibrary>| {
+            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
+            let terms = Terms { budget: &CONTROL_BUDGET, clock: &self.clock, seed: 0 };
+            let run = loaded.vm.start(&script, &terms)?;
+            body(&run, &loaded.library)
+        };
+        VM.with(|vm| vm.with(in_vm))
+    }
+}
+
+fn function(run: &Run<'_>) -> Result<Function> {
+    match run.global(FUNCTION)? {
+        Value::Function(function) => Ok(function),
+        Value::Nil => {
+            Err(Error::invalid(format!("the program must define a function `{FUNCTION}`"))
+                .hint("control(cluster) changes the rules with insert and delete"))
+        }
+        other => {
+            let text = format!("`{FUNCTION}` is a {}; it must be a function", type_of(&other));
+            Err(Error::invalid(text))
+        }
+    }
+}
+
+/// The type of a value, as programs call it.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Integer(_) => "number",
+        other => other.type_name(),
+    }
+}
+
+fn state_of(run: &Run<'_>, view: &Table) -> Result<serde_json::Value> {
+    let state = view.raw_get::<Value>("state").map_err(|error| run.explain(&error))?;
+    match STATE_BOUNDS.from_lua(&state)? {
+        serde_json::Value::Null => Ok(serde_json::Value::Object(serde_json::Map::new())),
+        state => Ok(state),
+    }
+}
+
+/// Reads the table of settings that the program has set.
+fn read_settings(run: &Run<'_>) -> Result<Settings> {
+    let table = match run.global(SETTINGS)? {
+        Value::Nil => return Ok(Settings::new()),
+        Value::Table(table) => table,
+        other => {
+            let text = format!("`{SETTINGS}` is a {}; it must be a table", type_of(&other));
+            return Err(Error::invalid(text));
+        }
+    };
+    let mut settings = Settings::new();
+    for pair in table.pairs::<Value, Value>() {
+        let (name, value) = pair.map_err(|error| run.explain(&error))?;
+        let Value::String(name) = name else {
+            return Err(Error::invalid(format!("a key of `{SETTINGS}` is a {}", type_of(&name)))
+                .hint("name each setting: settings = { alpha = 2 }"));
+        };
+        let name = name.to_string_lossy();
+        let setting = match value {
+            Value::Boolean(value) => Setting::Switch(value),
+            Value::Integer(value) => Setting::Number(value as f64),
+            Value::Number(value) if value.is_finite() => Setting::Number(value),
+            Value::String(text) if text.as_bytes().len() <= MAX_SETTING_BYTES => {
+                Setting::Text(text.to_string_lossy())
+            }
+            other => {
+                let text = format!("the setting {name} is a {}", type_of(&other));
+                return Err(Error::invalid(text)
+                    .hint("give a finite number, a boolean, or a string of 1 KiB at most"));
+            }
+        };
+        settings.insert(name, setting);
+        if settings.len() > MAX_SETTINGS {
+            return Err(Error::exhausted(format!("a program has {MAX_SETTINGS} settings at most")));
+        }
+    }
+    Ok(settings)
+}
+
+/// Reads the setting `objects`.
+fn objects_of(settings: &Settings) -> Result<Vec<ObjectMatch>> {
+    match settings.get(OBJECTS_SETTING) {
+        None => Ok(vec![]),
+        Some(Setting::Text(text)) => {
+            text.split_whitespace().map(ObjectMatch::parse).collect::<Result<_>>()
+        }
+        Some(_) => Err(Error::invalid(format!("the setting {OBJECTS_SETTING} is not a string"))
+            .hint("name objects as in rules: \"data/* logs/*\"")),
+    }
+}
+
+fn made_up_targets(load: f64) -> Vec<TargetLoad> {
+    let target = |(place, share): (usize, f64)| TargetLoad {
+        name: format!("made-up.{place}"),
+        answers: true,
+        requests: load * share,
+        reads: load * share / 2.0,
+        writes: load * share / 2.0,
+        routed_bytes: 0,
+        tenants: vec![TenantLoad {
+            name: "made-up".to_owned(),
+            reads: load * share / 2.0,
+            writes: load * share / 2.0,
+        }],
+    };
+    [1.0, 0.1, 0.0].into_iter().enumerate().map(target).collect()
+}
+
+fn made_up_objects(load: f64) -> Vec<ObjectLoad> {
+    let object = |(place, writes): (usize, f64)| ObjectLoad {
+        object: format!("data/made-up.{place}"),
+        target: "made-up.0".to_owned(),
+        reads: load,
+        writes,
+        read_only_seconds: if writes > 0.0 { 0.0 } else { 3600.0 },
+    };
+    [0.0, load].into_iter().enumerate().map(object).collect()
+}

@@ -1,0 +1,89 @@
+//! What a control program gets in one run, and what a run results in.
+
+use serde::{Deserialize, Serialize};
+
+use super::Settings;
+
+/// What a control program gets. The fields have the names by which programs know them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ControlInput {
+    /// Seconds since 1970, by the controller's clock.
+    pub now: f64,
+    /// The time over which the rates are counted, in seconds; 0 at the first run of a controller.
+    pub seconds: f64,
+    /// The settings, defaults included.
+    pub settings: Settings,
+    /// What the program left in `cluster.state` in its last run; an empty object before.
+    pub state: serde_json::Value,
+    /// The targets, sorted by name.
+    pub targets: Vec<TargetLoad>,
+    /// The objects that clients use most, the busiest first.
+    pub objects: Vec<ObjectLoad>,
+    /// The present rules of the application.
+    pub rules: Vec<SwitchRule>,
+}
+
+/// The load of a target. Rates are requests a second since the last run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TargetLoad {
+    /// The name.
+    pub name: String,
+    /// Whether its node has answered. If not, the rates are 0.
+    pub answers: bool,
+    /// All requests.
+    pub requests: f64,
+    /// Requests that only read.
+    pub reads: f64,
+    /// All other requests.
+    pub writes: f64,
+    /// The bytes of its objects that are on other targets.
+    pub routed_bytes: u64,
+    /// The tenants whose requests it gets, the busiest first.
+    pub tenants: Vec<TenantLoad>,
+}
+
+/// The requests of a tenant at one target, a second.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TenantLoad {
+    /// The name.
+    pub name: String,
+    /// Requests that only read.
+    pub reads: f64,
+    /// All other requests.
+    pub writes: f64,
+}
+
+/// The requests about an object, a second.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ObjectLoad {
+    /// `POOL/NAME`, as rules write it.
+    pub object: String,
+    /// The target that holds it.
+    pub target: String,
+    /// Requests that only read.
+    pub reads: f64,
+    /// All other requests.
+    pub writes: f64,
+    /// For how many seconds the switch has seen nothing but reads.
+    pub read_only_seconds: f64,
+}
+
+/// A rule at a switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchRule {
+    /// The target whose switch has the rule, or `every`.
+    pub switch: String,
+    /// The rule, as a line.
+    pub rule: String,
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ControlOutput {
+    /// The rules that the application has from now on, in the order of their insertion.
+    pub rules: Vec<SwitchRule>,
+    /// What the program keeps until its next run.
+    pub state: serde_json::Value,
+    /// What it tells operators: events for the cluster log.
+    pub told: Vec<String>,
+}

@@ -1,0 +1,235 @@
+//! Control programs: what they see, what they may change, and the shipped applications.
+
+use std::sync::Arc;
+
+use nacre_clock::{Clock, ManualClock};
+use nacre_object::{ApplicationName, ErrorKind};
+use nacre_route::{
+    ControlInput, ControlProgram, ObjectLoad, Rule, Setting, Settings, SwitchRule, TargetLoad,
+    TenantLoad,
+};
+
+fn compile(source: &str) -> nacre_object::Result<ControlProgram> {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(0));
+    ControlProgram::compile("control/p", 3, source, &clock)
+}
+
+/// A cluster of three targets on which a program runs again and again.
+struct Bed {
+    program: ControlProgram,
+    given: Settings,
+    input: ControlInput,
+    told: Vec<String>,
+}
+
+fn target(name: &str, rate: f64) -> TargetLoad {
+    TargetLoad { name: name.to_owned(), answers: true, requests: rate, ..TargetLoad::default() }
+}
+
+impl Bed {
+    fn new(source: &str, given: &[(&str, &str)]) -> Self {
+        let program = compile(source).unwrap();
+        let given = given
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), program.parse_setting(name, value).unwrap()));
+        let given: Settings = given.collect();
+        let input = ControlInput {
+            now: 0.0,
+            seconds: 0.0,
+            settings: program.settings(&given).unwrap(),
+            state: serde_json::json!({}),
+            targets: ["a", "b", "c"].map(|name| target(name, 0.0)).into(),
+            objects: vec![],
+            rules: vec![],
+        };
+        Self { program, given, input, told: vec![] }
+    }
+
+    /// Runs the program once, a second later. Every rule that it makes must be well formed.
+    fn run(&mut self) -> &[SwitchRule] {
+        self.input.now += 1.0;
+        self.input.seconds = if self.input.now > 1.0 { 1.0 } else { 0.0 };
+        let output = self.program.control(&self.input).unwrap();
+        let tests = ApplicationName::new("tests").unwrap();
+        for one in &output.rules {
+            Rule::from_line(&tests, &one.rule).unwrap();
+        }
+        (self.input.rules, self.input.state) = (output.rules, output.state);
+        self.told.extend(output.told);
+        &self.input.rules
+    }
+
+    fn load(&mut self, target: usize, rate: f64) {
+        self.input.targets[target].requests = rate;
+    }
+}
+
+fn rule(switch: &str, rule: &str) -> SwitchRule {
+    SwitchRule { switch: switch.to_owned(), rule: rule.to_owned() }
+}
+
+const TAIL: &str = include_str!("../../../programs/control/tail.lua");
+const REPLICAS: &str = include_str!("../../../programs/control/replicas.lua");
+const BUSIEST_TENANT: &str = include_str!("../../../programs/control/busiest_tenant.lua");
+
+#[test]
+fn a_burst_sends_writes_to_other_targets_and_its_end_brings_them_home() {
+    let mut bed = Bed::new(TAIL, &[("recent_seconds", "10"), ("average_seconds", "100")]);
+    for _ in 0..60 {
+        bed.load(0, 100.0);
+        assert_eq!(bed.run(), []);
+    }
+    bed.load(0, 1000.0);
+    let sent = (0..40).position(|_| !bed.run().is_empty()).expect("a burst is noticed");
+    assert!(sent < 5, "noticed after {sent} s");
+    assert_eq!(bed.input.rules, [rule("a", "* w data/* -> pool nacre.routed follow")]);
+    for _ in 0..200 {
+        assert_eq!(bed.run().len(), 1, "the burst does not become the usual load");
+    }
+    bed.load(0, 100.0);
+    let home = (0..60).position(|_| bed.run().is_empty()).expect("the end is noticed");
+    assert!(home < 40, "noticed after {home} s");
+    assert_eq!(bed.told.len(), 2, "{:?}", bed.told);
+}
+
+#[test]
+fn a_steady_load_is_no_burst_however_high() {
+    for rate in [5000.0, 2.0] {
+        let mut bed = Bed::new(TAIL, &[("recent_seconds", "10"), ("average_seconds", "100")]);
+        bed.load(1, rate);
+        assert!((0..300).all(|_| bed.run().is_empty()), "{rate} requests a second");
+    }
+}
+
+#[test]
+fn a_new_controller_continues_with_the_stored_state_of_a_burst() {
+    let mut bed = Bed::new(TAIL, &[("recent_seconds", "5"), ("average_seconds", "100")]);
+    (0..30).for_each(|_| drop(bed.run().len()));
+    bed.load(2, 500.0);
+    while bed.run().is_empty() {}
+    let mut next = Bed::new(TAIL, &[("recent_seconds", "5"), ("average_seconds", "100")]);
+    next.input.state = bed.input.state.clone();
+    next.input.rules = bed.input.rules.clone();
+    next.load(2, 500.0);
+    assert!((0..20).all(|_| next.run().len() == 1), "the burst goes on");
+    next.load(2, 0.0);
+    assert!((0..60).any(|_| next.run().is_empty()), "the burst ends");
+}
+
+fn object(name: &str, target: &str, reads: f64, writes: f64, seconds: f64) -> ObjectLoad {
+    let (object, target) = (name.to_owned(), target.to_owned());
+    ObjectLoad { object, target, reads, writes, read_only_seconds: seconds }
+}
+
+#[test]
+fn replicas_spread_the_reads_of_an_object_until_it_is_written() {
+    let mut bed = Bed::new(REPLICAS, &[]);
+    bed.load(1, 900.0);
+    bed.input.objects = vec![object("data/x", "a", 500.0, 0.0, 29.0)];
+    assert_eq!(bed.run(), [], "it was written a moment ago");
+    bed.input.objects = vec![
+        object("data/x", "a", 500.0, 0.0, 31.0),
+        object("data/cold", "a", 1.0, 0.0, 100.0),
+        object("data/mixed", "a", 500.0, 3.0, 0.0),
+    ];
+    let expected = [rule("a", "* r data/x -> one a,c,b least-loaded")];
+    assert_eq!(bed.run(), expected, "the least busy target comes first");
+    bed.input.objects[0].reads = 20.0;
+    assert_eq!(bed.run(), expected, "it is still read");
+    bed.input.objects[0].writes = 1.0;
+    assert_eq!(bed.run(), [], "it was written");
+}
+
+#[test]
+fn the_busiest_tenant_gets_a_target_of_its_own_while_it_disturbs() {
+    let mut bed = Bed::new(BUSIEST_TENANT, &[("refuge", "c")]);
+    let writes = |writes: f64| vec![TenantLoad { name: "noisy".to_owned(), reads: 0.0, writes }];
+    bed.run();
+    bed.input.targets[0].writes = 1000.0;
+    bed.input.targets[0].tenants = writes(900.0);
+    assert_eq!(bed.run(), [rule("a", "tenant:noisy w data/* -> target c follow")]);
+    bed.input.targets[0].tenants = writes(90.0);
+    assert_eq!(bed.run(), []);
+}
+
+#[test]
+fn a_rule_of_the_same_header_is_replaced_and_a_run_that_fails_changes_nothing() {
+    let source = r#"
+        settings = { to = "home" }
+        function control(cluster)
+          insert("a", "* w data/* -> " .. cluster.settings.to .. " follow")
+          insert("every", "* w data/x -> home")
+          if cluster.settings.to == "pool fail" then error("no") end
+          cluster.state.runs = (cluster.state.runs or 0) + 1
+        end"#;
+    let mut bed = Bed::new(source, &[("to", "target b")]);
+    let first = bed.run().to_vec();
+    assert_eq!(bed.run(), first, "the same rules again");
+    bed.given.insert("to".to_owned(), Setting::Text("target c".to_owned()));
+    bed.input.settings = bed.program.settings(&bed.given).unwrap();
+    assert_eq!(bed.run()[0], rule("a", "* w data/* -> target c follow"));
+    assert_eq!(bed.input.state["runs"], 3.0);
+    bed.input.settings.insert("to".to_owned(), Setting::Text("pool fail".to_owned()));
+    let error = bed.program.control(&bed.input).unwrap_err();
+    let site = error.fault().expect("the error names the line");
+    assert_eq!((site.program.as_str(), site.version, site.line), ("control/p", 3, Some(6)));
+}
+
+#[test]
+fn delete_tells_whether_there_was_such_a_rule() {
+    let source = r#"
+        function control(cluster)
+          assert(not delete("a", "* w data/*"))
+          insert("a", "* w data/* -> home")
+          assert(not delete("b", "* w data/*"))
+          assert(delete("a", "* w data/*"))
+        end"#;
+    assert_eq!(Bed::new(source, &[]).run(), []);
+}
+
+#[test]
+fn a_program_that_makes_no_sense_is_refused_with_a_hint() {
+    for (source, said) in [
+        ("x = 1", "must define a function `control`"),
+        ("settings = 3 function control() end", "`settings` is a number"),
+        ("settings = { a = {} } function control() end", "the setting a is a table"),
+        ("settings = { objects = 7 } function control() end", "objects is not a string"),
+        ("insert('a', '* w data/* -> home') function control() end", "only while it runs"),
+    ] {
+        let error = compile(source).unwrap_err();
+        assert!(error.to_string().contains(said), "{source}: {error}");
+    }
+}
+
+#[test]
+fn settings_must_have_a_known_name_and_the_type_of_their_default() {
+    let program = compile(TAIL).unwrap();
+    let error = program.parse_setting("alfa", "2").unwrap_err();
+    assert!(error.hint_text().unwrap().contains("alpha"), "{error}");
+    assert_eq!(program.parse_setting("alpha", "x").unwrap_err().kind(), ErrorKind::Invalid);
+    let given = [("alpha".to_owned(), Setting::Text("2".to_owned()))].into();
+    assert_eq!(program.settings(&given).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn what_a_run_may_do_is_bounded() {
+    let endless = Bed::new("function control() while true do end end", &[]);
+    let error = endless.program.control(&endless.input).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    for (body, said) in [
+        ("for i = 1, 600 do insert('a', `* w data/{i} -> home`) end", "512 rules at most"),
+        ("for i = 1, 20 do tell('x') end", "16 events at most"),
+        ("cluster.state.x = string.rep('x', 70000)", "cluster.state exceeds"),
+    ] {
+        let bed = Bed::new(&format!("function control(cluster) {body} end"), &[]);
+        let error = bed.program.control(&bed.input).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{body}: {error}");
+        assert!(error.to_string().contains(said), "{body}: {error}");
+    }
+}
+
+/// The page of the paper's applications is also an example of how short one is.
+#[test]
+fn an_application_of_one_s_own_fits_in_fifty_lines() {
+    assert!(BUSIEST_TENANT.lines().count() <= 50);
+}
