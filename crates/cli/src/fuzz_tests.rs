@@ -16,7 +16,7 @@ const SHORT_RUN: u64 = 1_000;
 
 /// Sample command lines. Together they have every kind of value that the command takes. `|`
 /// separates words.
-const SAMPLES: [&str; 43] = [
+const SAMPLES: [&str; 44] = [
     "init|--targets|3|--metadata|2|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",
     "demo|--help",
