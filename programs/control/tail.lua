@@ -1,8 +1,9 @@
 -- Sends the writes of an overloaded target to other targets until the burst is over. Then the bytes are moved home.
 -- This is the tail-latency application of the sRoute paper (section 5.1).
 --
--- A target is overloaded while the requests of the last `recent_seconds` come `alpha` times as fast as those of the
--- last `average_seconds`, and at least `least_rate` a second. Both rates are exponentially decayed averages.
+-- A target is overloaded while its recent rate of requests is more than `alpha` times its average rate, and at least
+-- `least_rate` a second. The recent rate is that of the last `recent_seconds`. The average rate is an exponentially
+-- decayed one over `average_seconds`. It includes neither the recent requests nor those of a burst.
 --
 -- Use it for targets with bursts that last minutes, such as a nightly backup of some clients. Do not use it if all
 -- targets are busy at the same time: then no target has room for the writes of another one. To limit a tenant that
@@ -10,8 +11,24 @@
 
 settings = { pools = "data", alpha = 2, recent_seconds = 60, average_seconds = 3600, least_rate = 10 }
 
-local function decayed(average, rate, seconds, window)
-  return average + (rate - average) * (1 - math.exp(-seconds / window))
+-- Adds the requests since the last call to the rates of a target. Requests are counted in periods of `recent_seconds`.
+local function count(known, requests, seconds, set)
+  known.elapsed += seconds
+  known.requests += requests
+  if known.elapsed >= set.recent_seconds then
+    if known.previous and not known.is_burst then
+      known.observed = math.min(known.observed + set.recent_seconds, set.average_seconds)
+      known.average += (known.previous - known.average) * set.recent_seconds / known.observed
+    end
+    known.previous = known.requests / known.elapsed
+    known.elapsed, known.requests = 0, 0
+  end
+end
+
+-- The rate of the last `recent_seconds`: of the present period, and of the end of the one before.
+local function recent_rate(known, window)
+  local before = (known.previous or 0) * math.max(window - known.elapsed, 0)
+  return (before + known.requests) / math.max(window, known.elapsed)
 end
 
 local function send_away(target, pools, is_burst)
@@ -28,19 +45,15 @@ end
 function control(cluster)
   local set, seconds = cluster.settings, cluster.seconds
   for _, target in cluster.targets do
-    local known = cluster.state[target.name] or { recent = 0, average = 0, observed = 0 }
+    local known = cluster.state[target.name] or { average = 0, observed = 0, elapsed = 0, requests = 0 }
     if target.answers and seconds > 0 then
-      known.observed += seconds
-      known.recent = decayed(known.recent, target.requests, seconds, set.recent_seconds)
-      -- During a burst, `average` stays what it was before. Until the whole window is known, it is the mean so far.
-      if not known.is_burst then
-        local window = math.min(known.observed, set.average_seconds)
-        known.average = decayed(known.average, target.requests, seconds, math.max(window, seconds))
-      end
+      count(known, target.requests * seconds, seconds, set)
+      local is_known = known.is_burst or known.observed > 0
       local limit = math.max(set.alpha * known.average, set.least_rate)
-      local is_burst = known.recent > limit and known.observed > set.recent_seconds
+      local is_burst = is_known and recent_rate(known, set.recent_seconds) > limit
       if is_burst ~= (known.is_burst or false) then
-        known.is_burst = is_burst
+        -- The period in which a burst ends does not count for the average.
+        known.is_burst, known.previous = is_burst, if is_burst then known.previous else nil
         tell(target.name .. if is_burst then " is overloaded: its writes go elsewhere"
           else " is not overloaded any more: bytes are brought home")
       end

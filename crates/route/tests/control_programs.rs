@@ -93,6 +93,17 @@ fn a_burst_sends_writes_to_other_targets_and_its_end_brings_them_home() {
 }
 
 #[test]
+fn a_burst_that_the_target_cannot_serve_in_full_is_noticed_after_a_short_observation() {
+    let mut bed = Bed::new(TAIL, &[("recent_seconds", "1"), ("average_seconds", "60")]);
+    for _ in 0..4 {
+        bed.load(0, 50.0);
+        assert_eq!(bed.run(), []);
+    }
+    bed.load(0, 150.0);
+    assert!((0..3).any(|_| !bed.run().is_empty()), "the burst is thrice the usual load");
+}
+
+#[test]
 fn a_steady_load_is_no_burst_however_high() {
     for rate in [5000.0, 2.0] {
         let mut bed = Bed::new(TAIL, &[("recent_seconds", "10"), ("average_seconds", "100")]);
