@@ -50,7 +50,10 @@ pub use plan::{Piece, PieceReply, Plan, join, plan};
 #[cfg(feature = "programs")]
 pub use program::{Decision, LiveRoutes, RouteHook, RouteProgram};
 pub use rules::{Placement, RuleTable, Segment};
-pub use shards::{ExactCurve, MissRatioCurve, Shards, allocate_by_hull, allocate_exactly};
+pub use shards::{
+    CacheDemand, ExactCurve, MissRatioCurve, ReadProfile, Shards, allocate_by_hull,
+    allocate_exactly, divide_cache,
+};
 pub use switch::{
     Command, Event, IoId, Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion, Placed,
     ProgramAsk, ProgramDecision, RefusedIo, RuleChange, Stamp, Switch, SwitchRules, Term,

@@ -92,6 +92,10 @@ pub const MAX_FINDINGS_OF_A_KIND: usize = 100;
 /// The most blocks that one miss-ratio curve samples. Far fewer are enough: with 8,192 blocks the
 /// error is half a per cent.
 pub const MAX_SAMPLED_BLOCKS: usize = 1 << 20;
+/// The most steps of a miss-ratio curve that a node reports. A plot shows no more.
+pub const MAX_CURVE_STEPS: usize = 4096;
+/// The most parts into which a cache is divided among tenants.
+pub const MAX_CACHE_UNITS: usize = 4096;
 
 const _: () = assert!(MAX_PATTERN_RULES < MAX_RULES);
 const _: () = assert!(MAX_OBJECT_MATCH_BYTES * 4 < MAX_LINE_BYTES);

@@ -6,11 +6,15 @@
 
 mod allocate;
 mod curve;
+mod divide;
 mod exact;
 mod last_uses;
+mod profile;
 mod sampled;
 
 pub use allocate::{allocate_by_hull, allocate_exactly};
 pub use curve::MissRatioCurve;
+pub use divide::{CacheDemand, divide_cache};
 pub use exact::ExactCurve;
+pub use profile::ReadProfile;
 pub use sampled::Shards;

@@ -9,6 +9,13 @@ use super::MissRatioCurve;
 use super::last_uses::LastUses;
 use crate::limits::MAX_SAMPLED_BLOCKS;
 
+/// Past this number of different distances, [`Shards::fade`] merges those that differ little.
+const MAX_DISTANCES: usize = 8192;
+/// Merged distances keep this many significant bits, so a merged distance is off by less than 2%.
+const MERGED_BITS: u32 = 6;
+/// [`Shards::fade`] drops distances whose weight has become less than this part of a request.
+const LEAST_WEIGHT: f64 = 1e-3;
+
 /// The hash of a block is taken modulo this number (`P` in the paper).
 const MODULUS: u64 = 1 << 24;
 /// How many times the tree of last uses may have for each sample, in addition to [`LEAST_PLACES`].
@@ -32,8 +39,8 @@ pub struct Shards {
     uses: LastUses,
     /// The weight of the requests with each reuse distance in blocks.
     histogram: BTreeMap<u64, f64>,
-    /// Requests so far.
-    requests: u64,
+    /// Requests so far. Those before a call of [`Shards::fade`] count less.
+    requests: f64,
     /// The number of requests as estimated from the samples.
     estimated: f64,
 }
@@ -59,7 +66,7 @@ impl Shards {
             by_hash: BTreeSet::new(),
             uses: LastUses::default(),
             histogram: BTreeMap::new(),
-            requests: 0,
+            requests: 0.0,
             estimated: 0.0,
         })
     }
@@ -71,7 +78,7 @@ impl Shards {
 
     /// Adds a request to the sample.
     pub fn request(&mut self, block: u64) {
-        self.requests += 1;
+        self.requests += 1.0;
         let hash = mix(block ^ self.seed) % MODULUS;
         if hash >= self.threshold {
             return;
@@ -121,14 +128,38 @@ impl Shards {
         }
     }
 
+    /// Multiplies the weight of all requests so far by `factor`, so that the curve follows later
+    /// requests faster. The sampled blocks and the times of their last uses stay.
+    pub fn fade(&mut self, factor: f64) {
+        self.requests *= factor;
+        self.estimated *= factor;
+        let is_long = self.histogram.len() > MAX_DISTANCES;
+        let mut faded = BTreeMap::new();
+        for (distance, weight) in std::mem::take(&mut self.histogram) {
+            let weight = weight * factor;
+            if weight >= LEAST_WEIGHT {
+                let distance = if is_long { merged(distance) } else { distance };
+                *faded.entry(distance).or_default() += weight;
+            }
+        }
+        self.histogram = faded;
+    }
+
     /// The curve of the requests so far. The estimated number of requests may differ from the real
     /// number. The difference is added at the distance 0, as in the SHARDS paper. Without this
     /// adjustment the errors are five to ten times larger.
     pub fn curve(&self) -> MissRatioCurve {
         let mut histogram = self.histogram.clone();
-        *histogram.entry(0).or_default() += self.requests as f64 - self.estimated;
-        MissRatioCurve::of(&histogram, self.requests as f64)
+        *histogram.entry(0).or_default() += self.requests - self.estimated;
+        MissRatioCurve::of(&histogram, self.requests)
     }
+}
+
+/// The distance rounded up to [`MERGED_BITS`] significant bits. Rounding up makes no cache look
+/// better than it is.
+fn merged(distance: u64) -> u64 {
+    let unit = 1 << (u64::BITS - distance.leading_zeros()).saturating_sub(MERGED_BITS);
+    distance.checked_next_multiple_of(unit).unwrap_or(distance)
 }
 
 /// Spreads numbers of blocks evenly (the finalizer of SplitMix64).
