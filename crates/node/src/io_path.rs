@@ -11,12 +11,10 @@
 //! | [`ChangeFeed`] | It watches service maps, which it reads through the layers below as calls of a class. |
 //! | [`CatchUpLayer`] | It comes before [`SendingLayer`], because that layer must know the called class to see whether the call sends messages. |
 //! | [`SendingLayer`] | It marks an object that will send messages before the engine changes the object, so no message is lost in a crash. |
+//! | [`CacheLayer`] | It is below the switch, so it sees the object that really keeps the bytes. It is above the SLO layer, because a read that it answers costs the device nothing, so it must cost its tenant nothing and must not wait for the device. All requests to the engine pass it, so it notices all changes. Until the cluster turns caches on, it answers nothing. |
 //! | [`SloLayer`] | It is next to the device, because it orders the requests that reach the disk. It also orders the requests of the layers above. A request that waits here does not occupy the engine. |
 //! | [`DeviceLimitLayer`](crate::device_limit::DeviceLimitLayer) | It simulates a slower device, so no other layer is between it and the engine. Demonstrations set its limit; otherwise it does nothing. |
 //! | engine | It keeps the data. |
-//!
-//! If a cache is added, it belongs below the switch. There it sees the object that really keeps the
-//! bytes.
 
 use std::sync::Arc;
 
@@ -26,17 +24,27 @@ use nacre_placement::{HolderCheck, Placement};
 use nacre_registry::ChangeFeed;
 use nacre_slo::{NodeSlo, SloLayer};
 
+use crate::cache::{CacheLayer, NodeCache};
 use crate::classes::{CatchUpLayer, ClassService};
 use crate::routes::{NodeSwitch, SwitchLayer};
 
 /// The layers for this process's own requests to an engine whose methods `classes` runs. These
 /// requests are only for objects of this target, so no layer checks their placement. `slo` orders
-/// them.
-pub fn own_path(engine: Stack, classes: &ClassService, slo: &Arc<NodeSlo>) -> Stack {
+/// them. A process without `caches` caches nothing.
+pub fn own_path(
+    engine: Stack,
+    classes: &ClassService,
+    slo: &Arc<NodeSlo>,
+    caches: Option<&Arc<NodeCache>>,
+) -> Stack {
     let runtime = classes.runtime();
     let sends = Arc::new(move |call: &ClassCall| runtime.sends(call));
-    engine
-        .wrapped_by(|next| SloLayer::new(next, Arc::clone(slo)))
+    let ordered = engine.wrapped_by(|next| SloLayer::new(next, Arc::clone(slo)));
+    let cached = match caches {
+        Some(caches) => ordered.wrapped_by(|next| CacheLayer::new(next, Arc::clone(caches))),
+        None => ordered,
+    };
+    cached
         .wrapped_by(|next| SendingLayer::new(next, sends, classes.courier()))
         .wrapped_by(|next| CatchUpLayer::new(next, classes.clone()))
         .wrapped_by(ChangeFeed::new)

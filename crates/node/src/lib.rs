@@ -3,6 +3,7 @@
 //! in the calling process.
 
 mod balancer_profile;
+mod cache;
 mod call_rules;
 mod calls;
 mod classes;
@@ -31,6 +32,10 @@ mod supervisor;
 mod traces;
 
 pub use balancer_profile::BalancerProfile;
+pub use cache::{
+    CACHED_BLOCK_BYTES, CacheDivision, CacheLayer, CacheReport, CacheSettings, CacheUse, NodeCache,
+    OTHER_TENANTS, TenantReads,
+};
 pub use calls::{NodeCalls, gather_calls};
 pub use classes::{ClassService, ProgramFailures, Served};
 pub use free_ports::free_ports;

@@ -92,7 +92,7 @@ impl LocalNode {
         let target = Target::new(TargetName::new(name)?);
         let slo = NodeSlo::new(OneTarget(target.name.clone()), Arc::clone(&clock));
         let parts = Parts {
-            targets: vec![PlacedTarget { target, stack: own_path(engine, &classes, &slo) }],
+            targets: vec![PlacedTarget { target, stack: own_path(engine, &classes, &slo, None) }],
             sequencers: sequencer.clone(),
             sequencer_nodes: sequencer.clone(),
             logs,

@@ -1,12 +1,13 @@
 //! `InForce`: which epochs of the map `routes` a node applies.
 //!
-//! The node's controller notes each epoch whose rules its switch has installed. The commands `nacre
-//! route put`, `rm` and `stop` change the map and so begin an epoch. Each command asks the concerned
-//! nodes for their noted epochs until these have reached the new epoch.
+//! The node's controller notes each epoch whose rules its switch has installed, and the caches note
+//! each epoch whose settings they apply. The commands `nacre route put`, `rm`, `stop` and `cache`
+//! change the map and so begin an epoch. Each command asks the concerned nodes for their noted
+//! epochs until these have reached the new epoch.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nacre_object::Error;
+use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// The epochs of the map of rules that a node applies.
@@ -17,6 +18,12 @@ pub struct RouteProgress {
     /// The epoch of the map whose rules the switch has installed; 0 until the node has read the
     /// map.
     pub rules_epoch: u64,
+    /// The epoch of the map whose settings the caches apply.
+    #[serde(default)]
+    pub caches_epoch: u64,
+    /// Why the caches do not apply the settings of the latest epoch that the node knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches_problem: Option<String>,
     /// Why the switch has not installed the rules of the latest epoch that the node knows.
     pub problem: Option<String>,
 }
@@ -44,6 +51,15 @@ impl InForce {
         let mut progress = self.lock();
         progress.rules_epoch = epoch;
         progress.problem = None;
+    }
+
+    /// The caches apply the settings of an epoch, or cannot.
+    pub fn note_caches(&self, applied: Result<u64>) {
+        let mut progress = self.lock();
+        match applied {
+            Ok(epoch) => (progress.caches_epoch, progress.caches_problem) = (epoch, None),
+            Err(error) => progress.caches_problem = Some(error.to_string()),
+        }
     }
 
     /// Records why the node cannot install the latest rules, or cannot do so yet.

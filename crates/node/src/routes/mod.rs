@@ -54,7 +54,7 @@ mod supported;
 mod tally;
 mod work;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use nacre::Cluster;
 use nacre_clock::Clock;
@@ -80,6 +80,7 @@ use self::applications::{ApplicationsTask, ControllerCollector, Reports};
 use self::in_force::InForce;
 use self::metrics::RoutesCollector;
 use self::service::RouteService;
+use crate::cache::{self, CachesCollector, NodeCache};
 use crate::roles::Offer;
 
 /// Routes on a node, as long as this lives.
@@ -93,6 +94,7 @@ pub(crate) struct RouteContext<'a> {
     pub node: &'a NodeName,
     pub incarnation: u64,
     pub clock: &'a Arc<dyn Clock>,
+    pub caches: Arc<NodeCache>,
     /// The control programs that are live on the node.
     pub controls: LiveControls,
     /// Where the faults of control programs are reported.
@@ -100,30 +102,41 @@ pub(crate) struct RouteContext<'a> {
 }
 
 impl RouteRuntime {
-    /// Starts it, and offers the service. Needs a tokio runtime.
+    /// Starts it with the caches, and offers the service. Needs a tokio runtime.
     pub fn start(
         switch: Arc<NodeSwitch>,
         context: RouteContext<'_>,
         offer: &mut Offer<'_>,
     ) -> Self {
-        let RouteContext { cluster, node, incarnation, clock, controls, control_faults } = context;
+        let RouteContext { cluster, node, incarnation, clock, caches, controls, control_faults } =
+            context;
         switch.reach_nodes_by(Arc::clone(&cluster.log_env().sequencers));
         let in_force = Arc::new(InForce::new(switch.places().own().to_string()));
         let reports = Arc::new(Reports::default());
-        let service =
-            RouteService::new(Arc::clone(&switch), Arc::clone(&in_force), Arc::clone(&reports));
+        let service = RouteService {
+            switch: Arc::clone(&switch),
+            caches: Arc::clone(&caches),
+            in_force: Arc::clone(&in_force),
+            reports: Arc::clone(&reports),
+            terms: Mutex::default(),
+        };
         offer.service(ROUTE_SERVICE, Arc::new(service));
         offer.metrics(RoutesCollector {
             switch: Arc::clone(&switch),
             in_force: Arc::clone(&in_force),
         });
         offer.metrics(ControllerCollector(Arc::clone(&reports)));
+        offer.metrics(CachesCollector(Arc::clone(&caches)));
         let maps = cluster.maps().clone();
         let (followers, routes) = watch::channel(RouteState::default());
+        let reached = Arc::clone(&in_force);
+        let note = move |applied| reached.note_caches(applied);
         Self(vec![
-            tokio::spawn(control::run(Arc::clone(&switch), maps, in_force, followers)),
+            tokio::spawn(control::run(Arc::clone(&switch), maps.clone(), in_force, followers)),
             tokio::spawn(control::tick(Arc::clone(&switch))),
             tokio::spawn(mover::run(Arc::clone(&switch))),
+            tokio::spawn(cache::follow(Arc::clone(&caches), maps, note)),
+            tokio::spawn(cache::tick(caches)),
             tokio::spawn(applications::run(ApplicationsTask {
                 switch,
                 cluster: cluster.clone(),

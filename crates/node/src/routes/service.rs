@@ -10,6 +10,7 @@
 //! | `progress` | – | a [`RouteProgress`] in JSON: the epoch of the map whose rules the node applies |
 //! | `statistics` | the objects to count from now on, a list of strings in JSON | [`Statistics`](super::statistics::Statistics) in JSON |
 //! | `controller` | – | a [`ControllerReport`](super::ControllerReport) in JSON |
+//! | `caches` | – | a [`CacheReport`](crate::cache::CacheReport) in JSON |
 //! | `trace` | an IO, in the syntax of `nacre route trace` | [`RouteWay`]s in JSON |
 //!
 //! The *term* numbers the versions of a switch's rules. It rises with each update and after a
@@ -39,6 +40,7 @@ use super::in_force::{InForce, RouteProgress};
 use super::node_switch::Core;
 use super::places::RoutedLocation;
 use super::report::{AppliedProgram, AppliedRule, RouteStatus, RouteWay};
+use crate::cache::NodeCache;
 
 /// The name of the service.
 pub const ROUTE_SERVICE: &str = "route";
@@ -145,19 +147,16 @@ pub(super) struct FoundObject {
 /// Answers for one node.
 #[derive(Debug)]
 pub(super) struct RouteService {
-    switch: Arc<NodeSwitch>,
-    in_force: Arc<InForce>,
-    reports: Arc<Reports>,
+    pub switch: Arc<NodeSwitch>,
+    pub caches: Arc<NodeCache>,
+    pub in_force: Arc<InForce>,
+    pub reports: Arc<Reports>,
     /// For each switch, by the name of its target: the lowest term under which it may still send
     /// requests. The node holds a read lock on the term while it serves a request.
-    terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
+    pub terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
 }
 
 impl RouteService {
-    pub fn new(switch: Arc<NodeSwitch>, in_force: Arc<InForce>, reports: Arc<Reports>) -> Self {
-        Self { switch, in_force, reports, terms: Mutex::default() }
-    }
-
     fn term_of(&self, home_target: &str) -> Arc<RwLock<u64>> {
         let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(terms.entry(home_target.to_owned()).or_default())
@@ -427,6 +426,7 @@ impl Service for RouteService {
                 json(&self.switch.statistics(objects.collect::<Result<_>>()?))
             }
             "controller" => json(&self.reports.report()),
+            "caches" => json(&self.caches.report()),
             "progress" => json(&self.in_force.progress()),
             "trace" => {
                 let text = std::str::from_utf8(&input)

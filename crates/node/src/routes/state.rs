@@ -5,20 +5,23 @@
 //! | `application/NAME` | a [`StoredApplication`] |
 //! | `control/NAME` | a [`StartedApplication`]: a program makes the rules of this application |
 //! | `controller` | a `LeaseHolder`: the node that runs these programs |
+//! | `caches` | [`CacheSettings`] |
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use nacre_object::{ApplicationName, Error, ProgramName, Result, TargetName};
+use nacre_object::{ApplicationName, Error, ProgramName, Result, TargetName, TenantName};
 use nacre_registry::{Change, MapState, Maps, ROUTES_MAP};
 use nacre_route::{APPLICATION_PREFIX, CONTROL_PREFIX, Rule, Settings, StoredApplication};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::supported::{MAX_APPLICATION_BYTES, check_supported};
+use crate::cache::{CacheDivision, CacheSettings};
 use crate::lease::LeaseHolder;
 
 const CONTROLLER_KEY: &str = "controller";
+const CACHES_KEY: &str = "caches";
 /// The most applications whose rules programs make. The controller runs them one after the other.
 pub const MAX_STARTED: usize = 32;
 /// The shortest and the longest time between two runs of a program, in seconds.
@@ -63,6 +66,8 @@ pub struct RouteState {
     pub started: BTreeMap<ApplicationName, StartedApplication>,
     /// The node that runs these programs, and no other.
     pub(super) controller: Option<LeaseHolder>,
+    /// How nodes cache reads, if they do.
+    pub caches: Option<CacheSettings>,
 }
 
 impl RouteState {
@@ -79,6 +84,8 @@ impl RouteState {
                 state.started.insert(name.parse()?, decode(key, value)?);
             } else if key == CONTROLLER_KEY {
                 state.controller = Some(decode(key, value)?);
+            } else if key == CACHES_KEY {
+                state.caches = Some(decode(key, value)?);
             }
         }
         Ok(state)
@@ -133,7 +140,7 @@ impl RouteState {
 fn decode<T: DeserializeOwned>(key: &str, value: &Bytes) -> Result<T> {
     serde_json::from_slice(value).map_err(|cause| {
         Error::corrupt(format!("the entry {key} of the map {ROUTES_MAP} is malformed: {cause}"))
-            .hint("store it again with `nacre route put` or `nacre route start`")
+            .hint("store it again with `nacre route put`, `start` or `cache`")
     })
 }
 
@@ -311,6 +318,40 @@ impl RouteMap {
             Ok(vec![Change::set(format!("{APPLICATION_PREFIX}{name}"), encode(&stored)?)])
         };
         self.update(update).await.map(drop)
+    }
+
+    /// Sets what nodes cache; `None` turns their caches off.
+    ///
+    /// # Errors
+    /// `Invalid` for settings out of bounds; `Unavailable`.
+    pub async fn set_caches(&self, settings: Option<&CacheSettings>) -> Result<u64> {
+        settings.map_or(Ok(()), CacheSettings::check)?;
+        let change = match settings {
+            Some(settings) => Change::set(CACHES_KEY, encode(settings)?),
+            None => Change::remove(CACHES_KEY),
+        };
+        self.update(|_| Ok(vec![change.clone()])).await
+    }
+
+    /// Gives tenants these shares of each node's cache, in bytes. Tenants that are not named share
+    /// the rest.
+    ///
+    /// # Errors
+    /// `NotFound` if caches are off; `Invalid` for shares out of bounds; `Unavailable`.
+    pub async fn set_cache_shares(&self, shares: &BTreeMap<TenantName, u64>) -> Result<u64> {
+        let shares: BTreeMap<_, _> =
+            shares.iter().map(|(tenant, bytes)| (tenant.to_string(), *bytes)).collect();
+        self.update(|state| {
+            let settings = state.caches.clone().ok_or_else(|| {
+                Error::not_found("no pool is cached, so there is no cache to divide")
+                    .hint("turn caches on: nacre route cache on --pool POOL --size SIZE")
+            })?;
+            let division = CacheDivision::Shares(shares.clone());
+            let settings = CacheSettings { division, ..settings };
+            settings.check()?;
+            Ok(vec![Change::set(CACHES_KEY, encode(&settings)?)])
+        })
+        .await
     }
 
     async fn update(

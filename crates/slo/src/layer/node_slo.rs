@@ -251,7 +251,7 @@ impl NodeSlo {
 
     /// The tenant of a request: one of nacre's own tenants, the tenant to which the pool is
     /// assigned, or the sender.
-    pub(super) fn tenant_of(&self, request: &Request) -> TenantName {
+    pub fn tenant_of(&self, request: &Request) -> TenantName {
         let header = &request.header;
         if header.object.pool == self.system.0 {
             return self.system.1.clone();

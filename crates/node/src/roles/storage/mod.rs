@@ -108,12 +108,13 @@ impl OpenedRole for Storage {
         let slo = target
             .slo
             .map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), observed, offer));
-        let routes = target.switch.map(|switch| {
+        let routes = target.switch.zip(target.caches).map(|(switch, caches)| {
             let context = RouteContext {
                 cluster,
                 node: &node.record.name,
                 incarnation: node.record.incarnation,
                 clock: node.clock,
+                caches,
                 controls: node.classes.controls(),
                 control_faults: node.classes.control_faults(),
             };

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cache::NodeCache;
 use crate::classes::ClassService;
 use crate::device_limit::{DeviceLimit, DeviceLimitLayer};
 use crate::io_path::{own_path, served_path, switched_path};
@@ -39,6 +40,8 @@ pub(super) struct StorageTarget {
     pub slo: Option<Arc<NodeSlo>>,
     /// The switch that sends requests elsewhere, if the process keeps objects.
     pub switch: Option<Arc<NodeSwitch>>,
+    /// The caches of reads, if the process keeps objects.
+    pub caches: Option<Arc<NodeCache>>,
     /// The limit of the simulated device, if the process keeps objects.
     pub limit: Option<Arc<DeviceLimit>>,
     stack: Stack,
@@ -83,14 +86,25 @@ impl StorageTarget {
             let limit = Arc::new(DeviceLimit::new(Arc::clone(clock)));
             let device = Stack::new(engine.clone())
                 .wrapped_by(|next| DeviceLimitLayer::new(next, Arc::clone(&limit)));
-            let stack = own_path(device, classes, &slo);
+            let caches = NodeCache::new(target.name.clone(), Arc::clone(&slo))?;
+            let stack = own_path(device, classes, &slo, Some(&caches));
             let places = Places::of(cluster, entry)?;
             let switch =
                 NodeSwitch::open(stack.clone(), places, classes.routes(), Arc::clone(clock))
                     .await?;
             let (embedded, rados, refusal, slo) = (Some(engine), None, None, Some(slo));
-            let (switch, limit) = (Some(Arc::new(switch)), Some(limit));
-            return Ok(Self { embedded, rados, refusal, slo, switch, limit, stack, target });
+            let (switch, caches, limit) = (Some(Arc::new(switch)), Some(caches), Some(limit));
+            return Ok(Self {
+                embedded,
+                rados,
+                refusal,
+                slo,
+                switch,
+                caches,
+                limit,
+                stack,
+                target,
+            });
         };
         let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
@@ -99,15 +113,17 @@ impl StorageTarget {
             Arc::clone(clock),
             Arc::new(classes.orders()),
         );
-        let stack = own_path(Stack::new(engine.clone()), classes, &slo);
+        let stack = own_path(Stack::new(engine.clone()), classes, &slo, None);
         let (embedded, rados, refusal, slo) = (None, Some(engine), None, Some(slo));
-        Ok(Self { embedded, rados, refusal, slo, switch: None, limit: None, stack, target })
+        let (switch, caches, limit) = (None, None, None);
+        Ok(Self { embedded, rados, refusal, slo, switch, caches, limit, stack, target })
     }
 
     fn refused(target: Target, refusal: Error) -> Self {
         let stack = Stack::new(RefusedTarget::new(refusal.clone()));
         let (embedded, rados, refusal, slo) = (None, None, Some(refusal), None);
-        Self { embedded, rados, refusal, slo, switch: None, limit: None, stack, target }
+        let (switch, caches, limit) = (None, None, None);
+        Self { embedded, rados, refusal, slo, switch, caches, limit, stack, target }
     }
 
     /// The layers for other processes' requests to this node. Such requests reach only the objects
