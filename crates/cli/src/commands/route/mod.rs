@@ -1,6 +1,7 @@
 //! `nacre route …`: rules that send IO elsewhere.
 
 mod applications;
+mod cache;
 mod file;
 mod history;
 mod list;
@@ -18,6 +19,7 @@ use nacre_node::RouteMap;
 use nacre_object::{ApplicationName, Error, Result};
 
 use self::applications::StartArguments;
+use self::cache::CacheCommand;
 use self::file::Checked;
 use self::wait::{Committed, Concerned, WaitArgument};
 use crate::listing::Limit;
@@ -95,6 +97,9 @@ pub enum RouteCommand {
     /// List the applications whose rules programs make: which node runs them, and how their last run
     /// ended
     Applications,
+    /// Cache reads in the memory of nodes, and divide this memory among tenants
+    #[command(subcommand)]
+    Cache(CacheCommand),
 }
 
 /// Runs one of them.
@@ -123,6 +128,10 @@ pub async fn run(
         C::Trace { io } => trace::trace(&file, &cluster, &io.join(" "), out).await,
         C::Status => status::status(&file, out).await,
         C::History { limit } => history::history(cluster.maps(), limit, out).await,
+        C::Cache(command) => {
+            check_engine(&file)?;
+            cache::run(command, &file, &cluster, out).await
+        }
         C::Start(arguments) => {
             check_engine(&file)?;
             applications::start(&arguments, &file, &cluster, &map, out).await

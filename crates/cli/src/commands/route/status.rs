@@ -10,7 +10,7 @@ use nacre_object::{Error, Result};
 use crate::out::{Out, note, printable, table};
 
 /// A node answers this in a moment.
-const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The status of a cluster's switches, without those on nodes that are down.
 ///

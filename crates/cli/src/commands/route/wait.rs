@@ -52,6 +52,11 @@ impl WaitArgument {
 pub(super) struct Concerned(BTreeSet<String>);
 
 impl Concerned {
+    /// Every switch.
+    pub fn all() -> Self {
+        Self([EVERY_SWITCH.to_owned()].into())
+    }
+
     /// The switches to which an application gave rules.
     pub fn of_former(before: &RouteState, name: &ApplicationName) -> Self {
         let mut concerned = Self::default();
@@ -66,6 +71,36 @@ impl Concerned {
 
     fn has(&self, target: &str) -> bool {
         self.0.contains(EVERY_SWITCH) || self.0.contains(target)
+    }
+}
+
+/// The part of a node's state that must have reached an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Rules,
+    CacheSettings,
+}
+
+impl Part {
+    fn reached(self, progress: &RouteProgress) -> u64 {
+        match self {
+            Self::Rules => progress.rules_epoch,
+            Self::CacheSettings => progress.caches_epoch,
+        }
+    }
+
+    fn problem(self, progress: &RouteProgress) -> Option<&String> {
+        match self {
+            Self::Rules => progress.problem.as_ref(),
+            Self::CacheSettings => progress.caches_problem.as_ref(),
+        }
+    }
+
+    fn is_stored(self) -> &'static str {
+        match self {
+            Self::Rules => "the rules are stored",
+            Self::CacheSettings => "the settings are stored",
+        }
     }
 }
 
@@ -85,8 +120,28 @@ impl Committed<'_> {
     /// refuses to report its epoch.
     pub async fn of_rules(self, concerned: &Concerned, out: Out) -> Result<()> {
         if !self.wait.no_wait {
-            self.until(concerned).await?;
+            self.until(Part::Rules, concerned).await?;
         }
+        self.show(out)
+    }
+
+    /// Waits until the caches of all nodes apply the settings of the epoch. Returns whether they do.
+    ///
+    /// # Errors
+    /// As [`Committed::of_rules`].
+    pub async fn until_caches_apply(&self) -> Result<bool> {
+        if !self.wait.no_wait {
+            self.until(Part::CacheSettings, &Concerned::all()).await?;
+        }
+        Ok(!self.wait.no_wait)
+    }
+
+    /// Waits as [`Committed::until_caches_apply`], and prints the epoch.
+    ///
+    /// # Errors
+    /// As [`Committed::of_rules`].
+    pub async fn of_cache_settings(self, out: Out) -> Result<()> {
+        self.until_caches_apply().await?;
         self.show(out)
     }
 
@@ -98,7 +153,7 @@ impl Committed<'_> {
         })
     }
 
-    async fn until(&self, concerned: &Concerned) -> Result<()> {
+    async fn until(&self, part: Part, concerned: &Concerned) -> Result<()> {
         let sessions = Sessions::new(self.file)?;
         let nodes = self.file.with_role(RoleName::Storage);
         let mut names = vec![];
@@ -112,13 +167,13 @@ impl Committed<'_> {
             let asked = names.iter().map(|node| progress(&sessions, node));
             let mut lagging = vec![];
             for (node, answer) in names.iter().zip(join_all(asked).await) {
-                lagging.extend(self.lag(node, answer)?);
+                lagging.extend(self.lag(part, node, answer)?);
             }
             if lagging.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= until {
-                return Err(self.late(&lagging));
+                return Err(self.late(part, &lagging));
             }
             sleep(ASK_AGAIN).await;
         }
@@ -128,13 +183,13 @@ impl Committed<'_> {
     ///
     /// # Errors
     /// The error of a node that refuses to report its epoch.
-    fn lag(&self, node: &str, answer: Result<RouteProgress>) -> Result<Option<String>> {
+    fn lag(&self, part: Part, node: &str, answer: Result<RouteProgress>) -> Result<Option<String>> {
         match answer {
-            Ok(progress) if progress.rules_epoch >= self.epoch => Ok(None),
+            Ok(progress) if part.reached(&progress) >= self.epoch => Ok(None),
             Ok(progress) => {
-                let why = match &progress.problem {
+                let why = match part.problem(&progress) {
                     Some(problem) => printable(problem),
-                    None => format!("it goes by epoch {}", progress.rules_epoch),
+                    None => format!("it goes by epoch {}", part.reached(&progress)),
                 };
                 Ok(Some(format!("{node} ({why})")))
             }
@@ -144,7 +199,7 @@ impl Committed<'_> {
             Err(error) => {
                 let text = format!(
                     "{} as epoch {}, but {node} does not tell whether it goes by them: {}",
-                    "the rules are stored",
+                    part.is_stored(),
                     self.epoch,
                     error.message()
                 );
@@ -153,10 +208,10 @@ impl Committed<'_> {
         }
     }
 
-    fn late(&self, lagging: &[String]) -> Error {
+    fn late(&self, part: Part, lagging: &[String]) -> Error {
         let text = format!(
             "{} as epoch {}, but not in force after {} s on {}",
-            "the rules are stored",
+            part.is_stored(),
             self.epoch,
             self.wait.timeout,
             lagging.join(", ")

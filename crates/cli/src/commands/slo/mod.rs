@@ -22,6 +22,7 @@ use crate::listing::Limit;
 use crate::out::Out;
 
 pub(crate) use self::profile::measure;
+pub(crate) use self::units::size;
 
 /// The word of `nacre slo order` for the built-in order.
 const NATIVE_ORDER: &str = "native";

@@ -19,7 +19,7 @@ pub(super) fn latency(text: &str) -> Result<Duration, String> {
 }
 
 /// A number of bytes above 0, such as 4096, 4k or 4KiB.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     const HELP: &str = "say bytes, or a number with k, M or G: 4096, 4k, 4KiB (a k is 1024 bytes)";
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
