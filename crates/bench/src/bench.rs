@@ -12,8 +12,8 @@ use tokio::sync::OnceCell;
 use crate::{
     Figure, append, balance_sequencers, balancer_model, balancer_tick, brados_call, brados_choose,
     brados_compile, brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call,
-    handover, migrate, object, propagate, read, recover, route_recover, route_switch, scale,
-    sequencer, sequencer_caps, slo_decide, slo_keep, slo_overhead, slo_place, start,
+    handover, migrate, object, propagate, read, recover, route_caches, route_recover, route_switch,
+    scale, sequencer, sequencer_caps, slo_decide, slo_keep, slo_overhead, slo_place, start,
 };
 
 /// Objects to which `scale` fills a pool by default: about half a minute of writes.
@@ -68,6 +68,8 @@ pub enum Bench {
     RouteSwitch,
     /// A switch with many rules after its node was killed.
     RouteRecover,
+    /// A cache divided among tenants beside one for all.
+    RouteCaches,
     /// The time until an activated program runs on all subscribers.
     Propagate,
     /// How long clients cannot write to a log after a process was killed.
@@ -82,7 +84,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 27] = [
+    pub const ALL: [Bench; 28] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -105,6 +107,7 @@ impl Bench {
         Self::SloKeep,
         Self::RouteSwitch,
         Self::RouteRecover,
+        Self::RouteCaches,
         Self::Propagate,
         Self::Recover,
         Self::Scale,
@@ -149,6 +152,7 @@ impl Bench {
             Self::SloKeep => "slo-keep",
             Self::RouteSwitch => "route-switch",
             Self::RouteRecover => "route-recover",
+            Self::RouteCaches => "route-caches",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
             Self::Scale => "scale",
@@ -278,6 +282,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::SloKeep => slo_keep::run(setup, report).await,
         Bench::RouteSwitch => route_switch::run(setup, report).await,
         Bench::RouteRecover => route_recover::run(setup, report).await,
+        Bench::RouteCaches => route_caches::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,

@@ -41,6 +41,7 @@ mod raw_file;
 mod read;
 mod recover;
 mod redis_server;
+mod route_caches;
 mod route_recover;
 mod route_switch;
 mod scale;

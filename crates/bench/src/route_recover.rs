@@ -143,7 +143,7 @@ async fn routed_objects(setup: &Setup, folder: &Path) -> Result<u64> {
 }
 
 /// Runs the `nacre` program, and returns what it prints.
-async fn nacre(setup: &Setup, folder: &Path, arguments: &[&str]) -> Result<String> {
+pub(crate) async fn nacre(setup: &Setup, folder: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(&setup.program);
     command.args(arguments).arg("--cluster").arg(folder.join("cluster"));
     let output = command.output().await;

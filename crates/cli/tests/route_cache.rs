@@ -45,6 +45,7 @@ async fn a_cache_answers_reads_and_shows_every_write_at_once() {
     let (names, home, _) = places(&cluster, 1).await;
     let object = format!("data/{}", names[0]);
     assert!(cluster.run(&["route", "cache", "status"]).contains("no node caches reads"));
+    assert_eq!(cluster.run(&["route", "cache", "off"]).trim(), "epoch 0, in force");
     let (_, said) = cluster.fails(&["route", "cache", "divide"]);
     assert!(said.contains("route cache on"), "{said}");
     let (_, said) = cluster.fails(&["route", "cache", "on", "--size", "1MiB"]);

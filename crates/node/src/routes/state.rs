@@ -171,6 +171,15 @@ fn check_operator_s(state: &RouteState, name: &ApplicationName) -> Result<()> {
     }
 }
 
+/// The change after which nodes follow these settings of caches; none if they do so already.
+fn caches_change(state: &RouteState, settings: Option<&CacheSettings>) -> Result<Vec<Change>> {
+    match settings {
+        _ if state.caches.as_ref() == settings => Ok(vec![]),
+        Some(settings) => Ok(vec![Change::set(CACHES_KEY, encode(settings)?)]),
+        None => Ok(vec![Change::remove(CACHES_KEY)]),
+    }
+}
+
 /// The map, for those who change it.
 #[derive(Debug, Clone)]
 pub struct RouteMap(Maps);
@@ -326,11 +335,7 @@ impl RouteMap {
     /// `Invalid` for settings out of bounds; `Unavailable`.
     pub async fn set_caches(&self, settings: Option<&CacheSettings>) -> Result<u64> {
         settings.map_or(Ok(()), CacheSettings::check)?;
-        let change = match settings {
-            Some(settings) => Change::set(CACHES_KEY, encode(settings)?),
-            None => Change::remove(CACHES_KEY),
-        };
-        self.update(|_| Ok(vec![change.clone()])).await
+        self.update(|state| caches_change(state, settings)).await
     }
 
     /// Gives tenants these shares of each node's cache, in bytes. Tenants that are not named share
@@ -349,7 +354,7 @@ impl RouteMap {
             let division = CacheDivision::Shares(shares.clone());
             let settings = CacheSettings { division, ..settings };
             settings.check()?;
-            Ok(vec![Change::set(CACHES_KEY, encode(&settings)?)])
+            caches_change(state, Some(&settings))
         })
         .await
     }
