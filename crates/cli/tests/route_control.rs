@@ -159,12 +159,13 @@ async fn another_node_continues_with_the_state_when_the_controller_dies() {
 #[test]
 fn the_shipped_applications_can_be_put_and_started() {
     let (_folder, cluster) = cluster();
-    for name in ["tail", "replicas", "busiest_tenant"] {
+    cluster.run(&["route", "cache", "on", "--pool", "data", "--size", "8MiB"]);
+    for name in ["tail", "replicas", "caches", "busiest_tenant"] {
         let file = shipped(&format!("control/{name}.lua"));
         cluster.run(&["program", "put", &format!("control/{name}"), &file, "--activate"]);
         cluster.run(&["route", "start", name]);
     }
     let printed = cluster.run(&["route", "applications", "--json"]);
-    assert_eq!(printed.lines().count(), 3, "{printed}");
+    assert_eq!(printed.lines().count(), 4, "{printed}");
     assert_eq!(rules(&cluster), [""; 0], "there is no load");
 }

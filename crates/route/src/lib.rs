@@ -26,8 +26,8 @@ pub use check::{
 };
 #[cfg(feature = "programs")]
 pub use control::{
-    ControlHook, ControlInput, ControlOutput, ControlProgram, LiveControls, ObjectLoad, Setting,
-    Settings, SwitchRule, TargetLoad, TenantLoad,
+    CacheLoad, CacheTenant, ControlHook, ControlInput, ControlOutput, ControlProgram, LiveControls,
+    ObjectLoad, Setting, Settings, SwitchRule, TargetLoad, TenantLoad,
 };
 pub use controller::{
     Controller, ControllerCommand, ControllerEvent, Followed, Found, Move, Record, Stored, Wanted,

@@ -47,6 +47,12 @@ pub const MAX_CONTROL_STATE_BYTES: usize = 60 * 1024;
 /// How deep tables may be nested in what a control program keeps.
 #[cfg(feature = "programs")]
 pub(crate) const MAX_CONTROL_STATE_DEPTH: usize = 8;
+/// The most tenants to which one run of a control program gives shares of caches.
+#[cfg(feature = "programs")]
+pub(crate) const MAX_SHARES: usize = 64;
+/// The largest share of a cache, in bytes: up to this number, a double is exact.
+#[cfg(feature = "programs")]
+pub(crate) const MAX_SHARE_BYTES: f64 = 9_007_199_254_740_992.0;
 /// The most events that a control program writes to the cluster log in one run.
 #[cfg(feature = "programs")]
 pub(crate) const MAX_TOLD: usize = 16;

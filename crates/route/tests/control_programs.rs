@@ -1,12 +1,13 @@
 //! Control programs: what they see, what they may change, and the shipped applications.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nacre_clock::{Clock, ManualClock};
-use nacre_object::{ApplicationName, ErrorKind};
+use nacre_object::{ApplicationName, ErrorKind, TenantName};
 use nacre_route::{
-    ControlInput, ControlProgram, ObjectLoad, Rule, Setting, Settings, SwitchRule, TargetLoad,
-    TenantLoad,
+    CacheLoad, CacheTenant, ControlInput, ControlProgram, MissRatioCurve, ObjectLoad, Rule,
+    Setting, Settings, SwitchRule, TargetLoad, TenantLoad,
 };
 
 fn compile(source: &str) -> nacre_object::Result<ControlProgram> {
@@ -20,6 +21,7 @@ struct Bed {
     given: Settings,
     input: ControlInput,
     told: Vec<String>,
+    shares: Option<BTreeMap<String, u64>>,
 }
 
 fn target(name: &str, rate: f64) -> TargetLoad {
@@ -40,9 +42,10 @@ impl Bed {
             state: serde_json::json!({}),
             targets: ["a", "b", "c"].map(|name| target(name, 0.0)).into(),
             objects: vec![],
+            cache: None,
             rules: vec![],
         };
-        Self { program, given, input, told: vec![] }
+        Self { program, given, input, told: vec![], shares: None }
     }
 
     /// Runs the program once, a second later. Every rule that it makes must be well formed.
@@ -56,6 +59,10 @@ impl Bed {
         }
         (self.input.rules, self.input.state) = (output.rules, output.state);
         self.told.extend(output.told);
+        let named = |shares: BTreeMap<TenantName, u64>| {
+            shares.into_iter().map(|(name, bytes)| (name.to_string(), bytes)).collect()
+        };
+        self.shares = output.shares.map(named);
         &self.input.rules
     }
 
@@ -70,6 +77,7 @@ fn rule(switch: &str, rule: &str) -> SwitchRule {
 
 const TAIL: &str = include_str!("../../../programs/control/tail.lua");
 const REPLICAS: &str = include_str!("../../../programs/control/replicas.lua");
+const CACHES: &str = include_str!("../../../programs/control/caches.lua");
 const BUSIEST_TENANT: &str = include_str!("../../../programs/control/busiest_tenant.lua");
 
 #[test]
@@ -161,6 +169,83 @@ fn the_busiest_tenant_gets_a_target_of_its_own_while_it_disturbs() {
     assert_eq!(bed.run(), [rule("a", "tenant:noisy w data/* -> target c follow")]);
     bed.input.targets[0].tenants = writes(90.0);
     assert_eq!(bed.run(), []);
+}
+
+const MIB: u64 = 1 << 20;
+
+fn cache(tenants: &[(&str, f64, &[(u64, f64)])]) -> Option<CacheLoad> {
+    let tenant = |(name, reads, curve): &(&str, f64, &[(u64, f64)])| CacheTenant {
+        name: (*name).to_owned(),
+        reads: *reads,
+        share: None,
+        curve: curve.to_vec(),
+    };
+    Some(CacheLoad { bytes: 64 * MIB, tenants: tenants.iter().map(tenant).collect() })
+}
+
+#[test]
+fn caches_are_divided_by_curves_and_the_share_of_an_idle_tenant_goes_to_others() {
+    let mut bed = Bed::new(CACHES, &[]);
+    let (gold, silver) = (&[(20 * MIB, 0.0)][..], &[(40 * MIB, 0.0)][..]);
+    bed.run();
+    assert_eq!(bed.shares, None, "nothing is cached");
+    bed.input.cache = cache(&[("gold", 100.0, gold), ("silver", 50.0, silver)]);
+    bed.run();
+    let both = [("gold".to_owned(), 20 * MIB), ("silver".to_owned(), 40 * MIB)];
+    assert_eq!(bed.shares, Some(both.into()));
+    bed.run();
+    assert_eq!(bed.shares, None, "the shares are in force");
+    // Silver needs 50 MiB now, which it gets once gold is idle.
+    let silver = &[(40 * MIB, 0.9), (50 * MIB, 0.0)][..];
+    bed.input.cache = cache(&[("gold", 0.01, gold), ("silver", 50.0, silver)]);
+    bed.run();
+    assert_eq!(bed.shares.clone().unwrap()["silver"], 50 * MIB, "{:?}", bed.shares);
+}
+
+#[test]
+fn the_shipped_division_of_caches_misses_as_few_reads_as_the_one_along_hulls() {
+    let mut random = nacre_clock::Random::seeded(11);
+    for _ in 0..100 {
+        let mut curve = |steps: u64| {
+            let (mut bytes, mut ratio, mut curve) = (0, 1.0, vec![]);
+            for _ in 0..steps {
+                bytes += MIB * (1 + random.below(8));
+                ratio *= random.below(100) as f64 / 100.0;
+                curve.push((bytes, ratio));
+            }
+            (curve, random.below(1000) as f64)
+        };
+        let all = [curve(1), curve(4), curve(12)];
+        let named: Vec<_> = ["a", "b", "c"]
+            .iter()
+            .zip(&all)
+            .map(|(name, (curve, reads))| (*name, *reads, curve.as_slice()))
+            .collect();
+        let mut bed = Bed::new(CACHES, &[]);
+        bed.input.cache = cache(&named);
+        bed.run();
+        let curves: Vec<_> = all
+            .iter()
+            .map(|(curve, reads)| {
+                let blocks = curve.iter().map(|(bytes, ratio)| (bytes / MIB, *ratio)).collect();
+                (MissRatioCurve::from_steps(blocks).unwrap(), *reads)
+            })
+            .collect();
+        let misses = |units: &[usize]| -> f64 {
+            let of = |((curve, reads), units): (&(MissRatioCurve, f64), &usize)| {
+                reads * curve.miss_ratio(*units as u64)
+            };
+            curves.iter().zip(units).map(of).sum()
+        };
+        let shares = bed.shares.unwrap_or_default();
+        let own: Vec<_> = ["a", "b", "c"]
+            .map(|name| (shares.get(name).copied().unwrap_or(0) / MIB) as usize)
+            .into();
+        assert!(own.iter().sum::<usize>() <= 63, "{own:?}");
+        let best = nacre_route::allocate_by_hull(&curves, 63, 1);
+        let (own, best) = (misses(&own), misses(&best));
+        assert!(own <= best * 1.05 + 1e-9, "{own} misses, {best} along hulls: {curves:?}");
+    }
 }
 
 #[test]

@@ -180,6 +180,18 @@ fn caches_change(state: &RouteState, settings: Option<&CacheSettings>) -> Result
     }
 }
 
+/// The change after which tenants have these shares of each node's cache.
+fn shares_change(state: &RouteState, shares: &BTreeMap<TenantName, u64>) -> Result<Vec<Change>> {
+    let settings = state.caches.clone().ok_or_else(|| {
+        Error::not_found("no pool is cached, so there is no cache to divide")
+            .hint("turn caches on: nacre route cache on --pool POOL --size SIZE")
+    })?;
+    let shares = shares.iter().map(|(tenant, bytes)| (tenant.to_string(), *bytes)).collect();
+    let settings = CacheSettings { division: CacheDivision::Shares(shares), ..settings };
+    settings.check()?;
+    caches_change(state, Some(&settings))
+}
+
 /// The map, for those who change it.
 #[derive(Debug, Clone)]
 pub struct RouteMap(Maps);
@@ -304,7 +316,8 @@ impl RouteMap {
         self.update(update).await.map(drop)
     }
 
-    /// Stores the rules that a program has made.
+    /// Stores what a program has changed: the rules of its application, and the shares of the
+    /// nodes' caches.
     ///
     /// # Errors
     /// `Stale` if `me` is not the controller any more, or if the application was stopped or got
@@ -314,7 +327,8 @@ impl RouteMap {
         me: &LeaseHolder,
         name: &ApplicationName,
         started: &StartedApplication,
-        application: StoredApplication,
+        application: Option<StoredApplication>,
+        shares: Option<BTreeMap<TenantName, u64>>,
     ) -> Result<()> {
         let update = |state: &RouteState| {
             if state.controller.as_ref() != Some(me) {
@@ -323,8 +337,16 @@ impl RouteMap {
             if state.started.get(name) != Some(started) {
                 return Err(Error::stale("the application was stopped or has other settings"));
             }
-            let stored = StoredApplication { order: state.order_of(name), ..application.clone() };
-            Ok(vec![Change::set(format!("{APPLICATION_PREFIX}{name}"), encode(&stored)?)])
+            let mut changes = match &shares {
+                Some(shares) => shares_change(state, shares)?,
+                None => vec![],
+            };
+            if let Some(application) = &application {
+                let order = state.order_of(name);
+                let stored = StoredApplication { order, ..application.clone() };
+                changes.push(Change::set(format!("{APPLICATION_PREFIX}{name}"), encode(&stored)?));
+            }
+            Ok(changes)
         };
         self.update(update).await.map(drop)
     }
@@ -344,19 +366,7 @@ impl RouteMap {
     /// # Errors
     /// `NotFound` if caches are off; `Invalid` for shares out of bounds; `Unavailable`.
     pub async fn set_cache_shares(&self, shares: &BTreeMap<TenantName, u64>) -> Result<u64> {
-        let shares: BTreeMap<_, _> =
-            shares.iter().map(|(tenant, bytes)| (tenant.to_string(), *bytes)).collect();
-        self.update(|state| {
-            let settings = state.caches.clone().ok_or_else(|| {
-                Error::not_found("no pool is cached, so there is no cache to divide")
-                    .hint("turn caches on: nacre route cache on --pool POOL --size SIZE")
-            })?;
-            let division = CacheDivision::Shares(shares.clone());
-            let settings = CacheSettings { division, ..settings };
-            settings.check()?;
-            caches_change(state, Some(&settings))
-        })
-        .await
+        self.update(|state| shares_change(state, shares)).await
     }
 
     async fn update(

@@ -1,23 +1,34 @@
-//! The functions `insert`, `delete` and `tell` of control programs.
+//! The functions `insert`, `delete`, `share` and `tell` of control programs.
 //!
 //! The changes of a run are collected. A run that fails changes nothing.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mlua::LuaString;
-use nacre_object::{ApplicationName, Error, Result};
+use nacre_object::{ApplicationName, Error, Result, TenantName};
 use nacre_script::{Host, Library, raise};
 
 use super::SwitchRule;
-use crate::limits::{MAX_CONTROL_RULES, MAX_TOLD, MAX_TOLD_CHARACTERS};
+use crate::limits::{
+    MAX_CONTROL_RULES, MAX_SHARE_BYTES, MAX_SHARES, MAX_TOLD, MAX_TOLD_CHARACTERS,
+};
 use crate::model::{Header, Rule, SwitchName};
 
 /// What a run has changed so far.
 #[derive(Debug)]
 struct Changes {
     rules: Vec<(SwitchName, Rule)>,
+    shares: Option<BTreeMap<TenantName, u64>>,
     told: Vec<String>,
+}
+
+/// What a run has changed.
+pub(super) struct Finished {
+    pub rules: Vec<SwitchRule>,
+    pub shares: Option<BTreeMap<TenantName, u64>>,
+    pub told: Vec<String>,
 }
 
 /// The functions that control programs can call. Each thread has one VM with its own changes, which
@@ -39,20 +50,20 @@ impl ControlLibrary {
         let parse =
             |one: &SwitchRule| Ok((one.switch.parse()?, Rule::from_line(&application, &one.rule)?));
         let rules = rules.iter().map(parse).collect::<Result<_>>()?;
-        *self.0.borrow_mut() = Some(Changes { rules, told: vec![] });
+        *self.0.borrow_mut() = Some(Changes { rules, shares: None, told: vec![] });
         Ok(())
     }
 
-    /// Returns the rules and what the program told, and allows no more changes.
-    pub fn finish(&self) -> (Vec<SwitchRule>, Vec<String>) {
-        let Some(Changes { rules, told }) = self.0.borrow_mut().take() else {
-            return (vec![], vec![]);
+    /// Returns what the run has changed, and allows no more changes.
+    pub fn finish(&self) -> Finished {
+        let Some(Changes { rules, shares, told }) = self.0.borrow_mut().take() else {
+            return Finished { rules: vec![], shares: None, told: vec![] };
         };
         let rules = rules.iter().map(|(switch, rule)| SwitchRule {
             switch: switch.to_string(),
             rule: rule.to_string(),
         });
-        (rules.collect(), told)
+        Finished { rules: rules.collect(), shares, told }
     }
 }
 
@@ -71,6 +82,12 @@ impl Library for ControlLibrary {
             change(&own, |changes| changes.delete(&switch, &header)).map_err(raise)
         })?;
         host.globals.raw_set("delete", delete)?;
+        let own = Rc::clone(&changes);
+        let share = host.function(move |_, (tenant, bytes): (LuaString, f64)| {
+            let tenant = text(&tenant)?;
+            change(&own, |changes| changes.share(&tenant, bytes)).map_err(raise)
+        })?;
+        host.globals.raw_set("share", share)?;
         let own = Rc::clone(&changes);
         let tell = host.function(move |_, said: LuaString| {
             let said = said.to_string_lossy();
@@ -92,7 +109,7 @@ fn change<R>(
     match changes.borrow_mut().as_mut() {
         Some(changes) => make(changes),
         None => Err(Error::invalid("a program can change rules only while it runs")
-            .hint("call insert, delete and tell in the function `control`")),
+            .hint("call insert, delete, share and tell in the function `control`")),
     }
 }
 
@@ -118,6 +135,21 @@ impl Changes {
         let before = self.rules.len();
         self.rules.retain(|(at, rule)| *at != switch || rule.header != header);
         Ok(self.rules.len() < before)
+    }
+
+    fn share(&mut self, tenant: &str, bytes: f64) -> Result<()> {
+        if !(bytes >= 0.0 && bytes <= MAX_SHARE_BYTES) {
+            return Err(Error::invalid(format!("the share of {tenant} is {bytes} bytes"))
+                .hint("give a number of bytes that is not negative"));
+        }
+        let shares = self.shares.get_or_insert_default();
+        let tenant = tenant.parse()?;
+        if !shares.contains_key(&tenant) && shares.len() >= MAX_SHARES {
+            let text = format!("a run gives shares to {MAX_SHARES} tenants at most");
+            return Err(Error::exhausted(text).hint("leave out tenants that gain little"));
+        }
+        shares.insert(tenant, bytes as u64);
+        Ok(())
     }
 
     fn tell(&mut self, text: &str) -> Result<()> {

@@ -7,10 +7,13 @@ use nacre_clock::Clock;
 use nacre_object::{Error, Result};
 use nacre_script::{JsonBounds, LoadedVm, ProgramVm, Run, Terms, blame_definition, json_to_lua};
 
-use super::control_library::ControlLibrary;
-use super::interface::{FUNCTION, OBJECTS_SETTING, SETTINGS};
+use super::control_library::{ControlLibrary, Finished};
+use super::interface::{CACHES_SETTING, FUNCTION, OBJECTS_SETTING, SETTINGS};
 use super::setting::{unknown, with_defaults};
-use super::{ControlInput, ControlOutput, ObjectLoad, Setting, Settings, TargetLoad, TenantLoad};
+use super::{
+    CacheLoad, CacheTenant, ControlInput, ControlOutput, ObjectLoad, Setting, Settings, TargetLoad,
+    TenantLoad,
+};
 use crate::limits::{
     CONTROL_BUDGET, MAX_CONTROL_STATE_BYTES, MAX_CONTROL_STATE_DEPTH, MAX_SETTING_BYTES,
     MAX_SETTINGS,
@@ -91,6 +94,12 @@ impl ControlProgram {
         objects_of(&with_defaults(&self.defaults, given)?)
     }
 
+    /// Whether the program gets the caches of the nodes.
+    pub fn wants_caches(&self, given: &Settings) -> bool {
+        let setting = given.get(CACHES_SETTING).or_else(|| self.defaults.get(CACHES_SETTING));
+        setting == Some(&Setting::Switch(true))
+    }
+
     /// Runs the program once.
     ///
     /// # Errors
@@ -105,13 +114,13 @@ impl ControlProgram {
             let view = json_to_lua(run.lua(), &view).map_err(|error| run.explain(&error))?;
             library.begin(&input.rules)?;
             let called = run.call(&control, view.clone());
-            let (rules, told) = library.finish();
+            let Finished { rules, shares, told } = library.finish();
             called?;
             let state = match &view {
                 Value::Table(view) => state_of(run, view)?,
                 _ => serde_json::Value::Null,
             };
-            Ok(ControlOutput { rules, state, told })
+            Ok(ControlOutput { rules, shares, state, told })
         });
         ran.map_err(|error| {
             blame_definition(error, &self.name, self.version, &self.source, FUNCTION)
@@ -127,6 +136,7 @@ impl ControlProgram {
             state: serde_json::Value::Object(serde_json::Map::new()),
             targets: made_up_targets(0.0),
             objects: vec![],
+            cache: None,
             rules: vec![],
         };
         for (step, load) in [0.0, 100.0, 1e6, 0.0].into_iter().enumerate() {
@@ -134,6 +144,7 @@ impl ControlProgram {
             input.seconds = if step == 0 { 0.0 } else { 1.0 };
             input.targets = made_up_targets(load);
             input.objects = made_up_objects(load);
+            input.cache = (step > 1).then(|| made_up_cache(load));
             let ControlOutput { rules, state, .. } = self.control(&input)?;
             (input.rules, input.state) = (rules, state);
         }
@@ -247,6 +258,16 @@ fn made_up_targets(load: f64) -> Vec<TargetLoad> {
         }],
     };
     [1.0, 0.1, 0.0].into_iter().enumerate().map(target).collect()
+}
+
+fn made_up_cache(load: f64) -> CacheLoad {
+    let tenant = |name: &str, reads| CacheTenant {
+        name: name.to_owned(),
+        reads,
+        share: None,
+        curve: vec![(1 << 20, 0.5), (8 << 20, 0.1)],
+    };
+    CacheLoad { bytes: 16 << 20, tenants: vec![tenant("idle", 0.0), tenant("made-up", load)] }
 }
 
 fn made_up_objects(load: f64) -> Vec<ObjectLoad> {

@@ -1,5 +1,8 @@
 //! What a control program gets in one run, and what a run results in.
 
+use std::collections::BTreeMap;
+
+use nacre_object::TenantName;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
@@ -19,8 +22,32 @@ pub struct ControlInput {
     pub targets: Vec<TargetLoad>,
     /// The objects that clients use most, the busiest first.
     pub objects: Vec<ObjectLoad>,
+    /// The caches of the nodes; `None` if nothing is cached, or if the program has not asked for it.
+    pub cache: Option<CacheLoad>,
     /// The present rules of the application.
     pub rules: Vec<SwitchRule>,
+}
+
+/// The caches of all nodes. Each node has a cache of the same size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CacheLoad {
+    /// The size of each node's cache in bytes.
+    pub bytes: u64,
+    /// The tenants that read cached objects, sorted by name.
+    pub tenants: Vec<CacheTenant>,
+}
+
+/// A tenant that reads cached objects.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CacheTenant {
+    /// The name.
+    pub name: String,
+    /// Its reads a second at all nodes.
+    pub reads: f64,
+    /// Its present share of each node's cache in bytes; `None` if it has none of its own.
+    pub share: Option<u64>,
+    /// Pairs of a cache size in bytes and the part of the reads that a cache of this size misses.
+    pub curve: Vec<(u64, f64)>,
 }
 
 /// The load of a target. Rates are requests a second since the last run.
@@ -82,6 +109,8 @@ pub struct SwitchRule {
 pub struct ControlOutput {
     /// The rules that the application has from now on, in the order of their insertion.
     pub rules: Vec<SwitchRule>,
+    /// The shares of each node's cache in bytes, by tenant; `None` if they stay as they are.
+    pub shares: Option<BTreeMap<TenantName, u64>>,
     /// What the program keeps until its next run.
     pub state: serde_json::Value,
     /// What it tells operators: events for the cluster log.

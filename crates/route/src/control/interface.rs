@@ -18,13 +18,15 @@ pub(super) const CONTROL_INTERFACE: Interface = Interface {
 pub(super) const FUNCTION: &str = "control";
 /// The name of the table of settings.
 pub(super) const SETTINGS: &str = "settings";
+/// The setting that says whether the program gets the caches.
+pub(super) const CACHES_SETTING: &str = "caches";
 /// The setting that says which objects the switches count.
 pub(super) const OBJECTS_SETTING: &str = "objects";
 
 const FUNCTIONS: &[FunctionSpec] = &[
     FunctionSpec {
         usage: "settings",
-        what: "no function but a table: the names of settings with their defaults, each a string, a number or a boolean; the setting `objects` says which objects the switches count, as in rules: `\"data/* logs/*\"`",
+        what: "no function but a table: the names of settings with their defaults, each a string, a number or a boolean; the setting `objects` says which objects the switches count, as in rules: `\"data/* logs/*\"`; with `caches = true` the program gets `cluster.cache`",
         is_required: false,
         arguments: &[],
     },
@@ -71,6 +73,20 @@ const CLUSTER: &[Item] = &[
         "for how many seconds the switch has seen only reads of the object; it forgets objects that are hardly used",
     ),
     Item::new(
+        "cluster.cache",
+        "the caches of the nodes: `bytes` of each node, and `tenants`; nil if nothing is cached",
+    ),
+    Item::new("tenant.name", "of `cluster.cache.tenants`: whose reads these are"),
+    Item::new("tenant.reads", "its reads a second at all nodes"),
+    Item::new(
+        "tenant.share",
+        "its share of each node's cache in bytes; nil if it has none of its own",
+    ),
+    Item::new(
+        "tenant.curve",
+        "its miss-ratio curve: a list of pairs of a size in bytes and the part of its reads that a cache of this size misses",
+    ),
+    Item::new(
         "cluster.rules",
         "a list of the application's rules before this call, each with `switch` and `rule`",
     ),
@@ -84,6 +100,10 @@ const ENVIRONMENT: &[Item] = &[
     Item::new(
         "delete(switch, header)",
         "removes the application's rule with this header, such as `\"* w data/*\"`; returns whether there was one",
+    ),
+    Item::new(
+        "share(tenant, bytes)",
+        "gives a tenant a share of each node's cache; tenants that a call does not name lose theirs, but a call that names none changes nothing",
     ),
     Item::new("tell(text)", "writes an event to the cluster log"),
 ];

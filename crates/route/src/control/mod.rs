@@ -3,7 +3,8 @@
 //! so.
 //!
 //! A program gets what the switches count, its settings, its state and its present rules. It
-//! changes the rules with `insert` and `delete`. It sees no data of clients.
+//! changes the rules with `insert` and `delete`, and the shares of the nodes' caches with `share`. It
+//! sees no data of clients.
 //!
 //! **Invariant:** a run that fails changes neither rules nor state.
 
@@ -16,5 +17,8 @@ mod setting;
 
 pub use control_program::ControlProgram;
 pub use hook::{ControlHook, LiveControls};
-pub use input::{ControlInput, ControlOutput, ObjectLoad, SwitchRule, TargetLoad, TenantLoad};
+pub use input::{
+    CacheLoad, CacheTenant, ControlInput, ControlOutput, ObjectLoad, SwitchRule, TargetLoad,
+    TenantLoad,
+};
 pub use setting::{Setting, Settings};

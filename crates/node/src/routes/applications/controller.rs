@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::join_all;
 use nacre::Cluster;
 use nacre_clock::Clock;
 use nacre_object::{ApplicationName, Error, ErrorKind, NodeName, Result};
 use nacre_registry::{Event, KindFaults, Severity};
-use nacre_route::{LiveControls, ObjectMatch};
+use nacre_route::{CacheLoad, ControlProgram, LiveControls, ObjectMatch};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -17,10 +18,12 @@ use super::super::NodeSwitch;
 use super::super::service::ROUTE_SERVICE;
 use super::super::state::{RouteMap, RouteState, StartedApplication};
 use super::super::statistics::Statistics;
+use super::caches::cache_load;
 use super::rates::Snapshot;
 use super::report::Reports;
 use super::run::{Due, Ran};
 use super::term::{ControllerTerm, Standing, States};
+use crate::cache::CacheReport;
 use crate::lease::LeaseHolder;
 
 /// How often the task checks which programs are due.
@@ -172,6 +175,7 @@ impl ControllerOf {
             return Ok(());
         };
         let version = program.version();
+        let cache = task.cache_load(routes, &started, &program).await;
         let none = Snapshot::new();
         let due = Due {
             name,
@@ -180,6 +184,7 @@ impl ControllerOf {
             routes,
             before: before.as_ref().map_or(&none, |(_, snapshot)| snapshot),
             after: counted,
+            cache,
             seconds: before.as_ref().map_or(0.0, |(at, _)| now.saturating_sub(*at).as_secs_f64()),
             state: self.states.get(name).cloned().unwrap_or_else(|| serde_json::json!({})),
         };
@@ -215,10 +220,11 @@ impl ControllerOf {
         started: &StartedApplication,
         ran: Ran,
     ) -> Result<()> {
-        let is_changed = ran.changed.is_some();
-        if let Some(application) = ran.changed {
+        let is_changed = ran.changed.is_some() || ran.shares.is_some();
+        if is_changed {
             let map = RouteMap::new(task.cluster.maps().clone());
-            map.put_controlled(self.term.me(), name, started, application).await?;
+            let (application, shares) = (ran.changed, ran.shares);
+            map.put_controlled(self.term.me(), name, started, application, shares).await?;
         }
         self.states.insert(name.clone(), ran.state);
         for text in &ran.told {
@@ -275,6 +281,28 @@ impl ApplicationsTask {
             Error::corrupt(format!("the statistics of {node} make no sense: {cause}"))
                 .hint("run one release of nacre on all nodes")
         })
+    }
+
+    /// The caches of the nodes, for a program that wants them. `None` if nothing is cached, or if no
+    /// node answers.
+    async fn cache_load(
+        &self,
+        routes: &RouteState,
+        started: &StartedApplication,
+        program: &ControlProgram,
+    ) -> Option<CacheLoad> {
+        let settings = routes.caches.as_ref()?;
+        if !program.wants_caches(&started.settings) {
+            return None;
+        }
+        let transport = self.switch.transport().ok()?;
+        let asked = self.switch.places().nodes().values().map(|node| async move {
+            let input = Bytes::new();
+            let asked = transport.ask(node, ROUTE_SERVICE, "caches", input, STATISTICS_TIME);
+            serde_json::from_slice::<CacheReport>(&asked.await.ok()?).ok()
+        });
+        let reports: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        cache_load(settings, &reports).ok().filter(|_| !reports.is_empty())
     }
 
     async fn tell(&self, text: String) {

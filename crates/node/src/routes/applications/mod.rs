@@ -4,7 +4,8 @@
 //!    ([`StartedApplication`](super::state::StartedApplication)).
 //! 2. One node of the cluster is the controller. It holds a lease; [`term`] says how it takes it.
 //! 3. The [`controller`] asks all switches what they have counted, and runs each program when it is
-//!    due. [`rates`] makes rates of the counts. [`run`] is one run of one program.
+//!    due. [`rates`] makes rates of the counts, and [`caches`] adds up the caches of the nodes. [`run`] is
+//!    one run of one program.
 //! 4. New rules are analysed as those of `nacre route put`, and committed to the map `routes`, which
 //!    all switches follow.
 //! 5. [`report`] is what the controller says of itself.
@@ -17,6 +18,7 @@
 //!   [`term::LEASE_TIMES`]`.patience` and a second. It continues with the stored state of each
 //!   program.
 
+mod caches;
 mod controller;
 mod metrics;
 mod rates;

@@ -1,11 +1,13 @@
 //! One run of one control program: it gets what the switches have counted, and its new rules are
 //! analysed and committed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nacre_object::{ApplicationName, Error, Locate, Result};
+use nacre_object::{ApplicationName, Error, Locate, Result, TenantName};
 use nacre_route::{
-    ControlInput, ControlOutput, ControlProgram, StoredApplication, StoredInsertion, SwitchRule,
+    CacheLoad, ControlInput, ControlOutput, ControlProgram, StoredApplication, StoredInsertion,
+    SwitchRule,
 };
 
 use super::super::analysis::{check_switches, findings};
@@ -24,6 +26,8 @@ pub(super) struct Due<'a> {
     /// What the switches had counted at the last run, and now.
     pub before: &'a Snapshot,
     pub after: &'a Snapshot,
+    /// The caches of the nodes, if the program gets them.
+    pub cache: Option<CacheLoad>,
     /// The time since the last run; 0 for the first.
     pub seconds: f64,
     pub state: serde_json::Value,
@@ -33,6 +37,8 @@ pub(super) struct Due<'a> {
 pub(super) struct Ran {
     pub state: serde_json::Value,
     pub told: Vec<String>,
+    /// The shares of the nodes' caches, if they change.
+    pub shares: Option<BTreeMap<TenantName, u64>>,
     /// The rules that the application has now.
     pub rules: usize,
     /// The application as it is to be stored, if its rules have changed.
@@ -54,18 +60,19 @@ impl Due<'_> {
             state: self.state.clone(),
             targets: target_loads(&targets, self.before, self.after),
             objects: object_loads(self.before, self.after),
+            cache: self.cache.clone(),
             rules: rules_before.clone(),
         };
         let program = Arc::clone(&self.program);
         let ran = tokio::task::spawn_blocking(move || program.control(&input)).await;
-        let ControlOutput { rules, state, told } =
+        let ControlOutput { rules, shares, state, told } =
             ran.map_err(|_| Error::unavailable("the node is stopping").hint("try again"))??;
         let count = rules.len();
         let changed = match rules == rules_before {
             true => None,
             false => Some(self.analysed(task, &rules)?),
         };
-        Ok(Ran { state, told, rules: count, changed })
+        Ok(Ran { state, told, shares, rules: count, changed })
     }
 
     /// The application with new rules. They must be as safe as rules that an operator puts.
@@ -87,7 +94,7 @@ impl Due<'_> {
         let all = after.rules()?;
         let programs = task.switch.programs();
         let declared = |rules: &[nacre_route::Rule]| programs.declared_now(rules);
-        let mut declarations = std::collections::BTreeMap::new();
+        let mut declarations = BTreeMap::new();
         for (_, rules) in &all {
             declarations.extend(declared(rules));
         }
