@@ -13,7 +13,7 @@ pub(super) const MAX_CACHED_BYTES: u64 = 1 << 20;
 /// The most blocks of one read: those of the longest read, if it begins and ends within a block.
 pub(super) const MAX_READ_BLOCKS: u64 = MAX_CACHED_BYTES / BLOCK_BYTES + 2;
 
-const _: () = assert!(MAX_CACHED_BYTES % BLOCK_BYTES == 0);
+const _: () = assert!(MAX_CACHED_BYTES.is_multiple_of(BLOCK_BYTES));
 
 /// The numbers of the blocks that have some of these bytes.
 pub(super) fn blocks_of(offset: u64, length: u64) -> Range<u64> {
