@@ -17,6 +17,7 @@ use nacre_object::{
 };
 use nacre_slo::{NodeSlo, OneTarget};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use super::block::{BLOCK_BYTES, MAX_CACHED_BYTES};
 use super::node_cache::MAX_TENANTS;
@@ -197,9 +198,27 @@ async fn a_read_that_was_read_before_does_not_reach_the_store() {
 #[derive(Debug)]
 struct Late {
     next: Stack,
-    /// How many replies may go.
-    replies: Arc<Semaphore>,
-    begun: Arc<AtomicU64>,
+    held: Arc<Held>,
+}
+
+/// The replies that a [`Late`] layer holds back.
+#[derive(Debug)]
+struct Held {
+    /// How many replies to reads may go, and how many to changes.
+    reads: Semaphore,
+    changes: Semaphore,
+    /// How many requests the store below has carried out.
+    done: AtomicU64,
+}
+
+impl Held {
+    async fn until_done(&self, count: u64) {
+        eventually("the store has the request", async || self.done() == count).await;
+    }
+
+    fn done(&self) -> u64 {
+        self.done.load(Ordering::SeqCst)
+    }
 }
 
 impl Layer for Late {
@@ -209,9 +228,11 @@ impl Layer for Late {
 
     fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
         async move {
+            let is_change = request.ops.iter().any(Op::is_write);
             let reply = self.next.submit(request).await;
-            self.begun.fetch_add(1, Ordering::SeqCst);
-            self.replies.acquire().await.unwrap().forget();
+            self.held.done.fetch_add(1, Ordering::SeqCst);
+            let gate = if is_change { &self.held.changes } else { &self.held.reads };
+            gate.acquire().await.unwrap().forget();
             reply
         }
         .boxed()
@@ -219,17 +240,19 @@ impl Layer for Late {
 }
 
 /// A cached store whose replies are held back below the cache.
-fn late() -> (Stack, Arc<Semaphore>, Arc<AtomicU64>) {
-    let (replies, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU64::new(0)));
-    let (held, count) = (Arc::clone(&replies), Arc::clone(&begun));
+fn late() -> (Stack, Arc<Held>) {
+    let (reads, changes) = (Semaphore::new(0), Semaphore::new(0));
+    let held = Arc::new(Held { reads, changes, done: AtomicU64::new(0) });
+    let of_layer = Arc::clone(&held);
     let stack = Stack::new(memory())
-        .wrapped_by(|next| Late { next, replies: held, begun: count })
+        .wrapped_by(|next| Late { next, held: of_layer })
         .wrapped_by(|next| CacheLayer::new(next, caches()));
-    (stack, replies, begun)
+    (stack, held)
 }
 
-async fn until_begun(begun: &AtomicU64, count: u64) {
-    eventually("the store has the request", async || begun.load(Ordering::SeqCst) == count).await;
+fn sent(stack: &Stack, ops: Vec<Op>) -> JoinHandle<Result<Reply>> {
+    let stack = stack.clone();
+    tokio::spawn(async move { stack.submit(request("data/a", ops)).await })
 }
 
 fn data(reply: Result<Reply>) -> Bytes {
@@ -241,53 +264,41 @@ fn data(reply: Result<Reply>) -> Bytes {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_read_does_not_bring_back_bytes_from_before_a_write() {
-    let (stack, replies, begun) = late();
-    let go = |request: Request| {
-        let stack = stack.clone();
-        tokio::spawn(async move { stack.submit(request).await })
-    };
-    replies.add_permits(1);
-    go(request("data/a", vec![write(0, b"old")])).await.unwrap().unwrap();
-    // The read has read the store, and its reply is under way.
-    let slow = go(request("data/a", vec![read(0, 9)]));
-    until_begun(&begun, 2).await;
-    let changing = go(request("data/a", vec![write(0, b"new")]));
-    until_begun(&begun, 3).await;
-    replies.add_permits(2);
+    let (stack, held) = late();
+    held.changes.add_permits(2);
+    sent(&stack, vec![write(0, b"old")]).await.unwrap().unwrap();
+    // The store has answered the read, and the reply arrives after the write has ended.
+    let slow = sent(&stack, vec![read(0, 9)]);
+    held.until_done(2).await;
+    sent(&stack, vec![write(0, b"new")]).await.unwrap().unwrap();
+    held.reads.add_permits(1);
     assert_eq!(data(slow.await.unwrap()), "old");
-    changing.await.unwrap().unwrap();
-    replies.add_permits(9);
-    let next = go(request("data/a", vec![read(0, 9)]));
-    assert_eq!(data(within_deadline("a read", next).await.unwrap()), "new");
+    held.reads.add_permits(1);
+    let next = within_deadline("a read", sent(&stack, vec![read(0, 9)])).await;
+    assert_eq!(data(next.unwrap()), "new");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_nobody_waits_for_still_ends_and_invalidates() {
-    let (stack, replies, begun) = late();
-    let go = |request: Request| {
-        let stack = stack.clone();
-        tokio::spawn(async move { stack.submit(request).await })
-    };
-    replies.add_permits(2);
-    go(request("data/a", vec![write(0, b"old")])).await.unwrap().unwrap();
-    go(request("data/a", vec![read(0, 9)])).await.unwrap().unwrap();
-    let abandoned = go(request("data/a", vec![write(0, b"new")]));
-    until_begun(&begun, 3).await;
+    let (stack, held) = late();
+    held.changes.add_permits(1);
+    held.reads.add_permits(1000);
+    sent(&stack, vec![write(0, b"old")]).await.unwrap().unwrap();
+    sent(&stack, vec![read(0, 9)]).await.unwrap().unwrap();
+    let abandoned = sent(&stack, vec![write(0, b"new")]);
+    held.until_done(3).await;
     abandoned.abort();
     assert!(abandoned.await.unwrap_err().is_cancelled());
     // Its reply is still held back: until the write has ended, the cache answers nothing.
-    let reading = go(request("data/a", vec![read(0, 9)]));
-    until_begun(&begun, 4).await;
-    replies.add_permits(2);
-    assert_eq!(data(reading.await.unwrap()), "new");
-    replies.add_permits(9);
-    // The change has ended, so reads fill the cache again.
-    eventually("a read is answered by the cache", async || {
-        stack.submit(request("data/a", vec![read(0, 9)])).await.unwrap();
-        let before = begun.load(Ordering::SeqCst);
-        replies.add_permits(1);
-        assert_eq!(data(stack.submit(request("data/a", vec![read(0, 9)])).await), "new");
-        begun.load(Ordering::SeqCst) == before
+    for done in 4..7 {
+        assert_eq!(data(sent(&stack, vec![read(0, 9)]).await.unwrap()), "new");
+        assert_eq!(held.done(), done);
+    }
+    held.changes.add_permits(1);
+    eventually("the write has ended, so reads fill the cache again", async || {
+        let before = held.done();
+        assert_eq!(data(sent(&stack, vec![read(0, 9)]).await.unwrap()), "new");
+        held.done() == before
     })
     .await;
 }
