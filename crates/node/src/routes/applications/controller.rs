@@ -123,19 +123,25 @@ impl ControllerOf {
             }
             self.looked = Some(now);
         }
-        self.adopt(routes);
+        if self.adopt(routes) {
+            // An application that is started again begins without a state.
+            self.term.store(&self.states).await?;
+        }
         task.reports.note_controller(self.running.keys());
         self.run_due(task, routes).await
     }
 
-    /// Takes over which applications are started.
-    fn adopt(&mut self, routes: &RouteState) {
+    /// Takes over which applications are started. Returns whether it has dropped the state of one
+    /// that was stopped.
+    fn adopt(&mut self, routes: &RouteState) -> bool {
         self.running.retain(|name, running| routes.started.get(name) == Some(&running.started));
+        let states = self.states.len();
         self.states.retain(|name, _| routes.started.contains_key(name));
         for (name, started) in &routes.started {
             let new = || Running { started: started.clone(), last: None };
             self.running.entry(name.clone()).or_insert_with(new);
         }
+        self.states.len() < states
     }
 
     async fn run_due(&mut self, task: &ApplicationsTask, routes: &RouteState) -> Result<()> {

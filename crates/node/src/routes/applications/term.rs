@@ -121,3 +121,88 @@ impl ControllerTerm {
         self.maps.update(&ROUTE_CONTROL_MAP.parse()?, commit).await.map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nacre_class::ClassRuntime;
+    use nacre_clock::ManualClock;
+    use nacre_conformance::MemoryStore;
+    use nacre_object::ErrorKind;
+    use nacre_program::Budget;
+    use nacre_registry::{events_class, map_class};
+    use nacre_route::StoredApplication;
+
+    use super::super::super::state::StartedApplication;
+    use super::*;
+
+    /// The maps of a cluster in memory.
+    fn maps() -> Maps {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        let classes = ClassRuntime::new(Budget::default(), Arc::clone(&clock));
+        for class in [map_class(), events_class()] {
+            classes.register_native(class).unwrap();
+        }
+        let store = MemoryStore::new(Arc::new(classes), clock);
+        Maps::new(Arc::new(store.clone()), Arc::new(store))
+    }
+
+    fn term(maps: &Maps, node: &str) -> ControllerTerm {
+        let me = LeaseHolder { node: node.to_owned(), incarnation: 1 };
+        ControllerTerm::new(maps.clone(), me)
+    }
+
+    fn started() -> StartedApplication {
+        let (program, settings) = ("p".parse().unwrap(), nacre_route::Settings::new());
+        StartedApplication { program, settings, every_seconds: 1.0 }
+    }
+
+    async fn put(term: &ControllerTerm, map: &RouteMap, name: &ApplicationName) -> Result<()> {
+        let application = StoredApplication { order: 0, is_forced: false, insertions: vec![] };
+        map.put_controlled(term.me(), name, &started(), Some(application), None).await
+    }
+
+    #[tokio::test]
+    async fn a_controller_that_was_silent_is_replaced_and_commits_nothing_any_more() {
+        let (maps, clock) = (maps(), ManualClock::default());
+        let (map, name) = (RouteMap::new(maps.clone()), "a".parse().unwrap());
+        map.start(&name, &started()).await.unwrap();
+        let (mut first, mut second) = (term(&maps, "one"), term(&maps, "two"));
+        let none = States::new();
+        assert!(matches!(first.look(&clock, &none).await, Ok(Standing::New(_))));
+        assert!(matches!(second.look(&clock, &none).await, Ok(Standing::Other)));
+        put(&first, &map, &name).await.unwrap();
+        assert_eq!(put(&second, &map, &name).await.unwrap_err().kind(), ErrorKind::Stale);
+        let states: States = [(name.clone(), serde_json::json!({ "runs": 7 }))].into();
+        first.store(&states).await.unwrap();
+        assert!(matches!(second.look(&clock, &none).await, Ok(Standing::Other)));
+
+        clock.advance(LEASE_TIMES.patience);
+        let Ok(Standing::New(found)) = second.look(&clock, &none).await else {
+            panic!("the first controller is silent")
+        };
+        assert_eq!(found, states, "the second one continues with the stored state");
+        put(&second, &map, &name).await.unwrap();
+        assert_eq!(put(&first, &map, &name).await.unwrap_err().kind(), ErrorKind::Stale);
+        assert_eq!(first.store(&none).await.unwrap_err().kind(), ErrorKind::Stale);
+        assert!(matches!(first.look(&clock, &none).await, Ok(Standing::Other)));
+    }
+
+    #[tokio::test]
+    async fn a_stopped_application_gets_no_rules_and_its_state_is_removed() {
+        let (maps, clock) = (maps(), ManualClock::default());
+        let (map, name) = (RouteMap::new(maps.clone()), "a".parse().unwrap());
+        map.start(&name, &started()).await.unwrap();
+        let mut one = term(&maps, "one");
+        one.look(&clock, &States::new()).await.unwrap();
+        one.store(&[(name.clone(), serde_json::json!({ "runs": 7 }))].into()).await.unwrap();
+        put(&one, &map, &name).await.unwrap();
+        map.stop(&name).await.unwrap();
+        assert_eq!(put(&one, &map, &name).await.unwrap_err().kind(), ErrorKind::Stale);
+        assert!(map.state().await.unwrap().applications.is_empty());
+        one.store(&States::new()).await.unwrap();
+        let stored = maps.get(&ROUTE_CONTROL_MAP.parse().unwrap()).await.unwrap();
+        assert!(!stored.entries.keys().any(|key| key.starts_with(STATE_PREFIX)), "{stored:?}");
+    }
+}
