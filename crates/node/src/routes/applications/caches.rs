@@ -90,7 +90,13 @@ mod tests {
         let [gold, silver] = &load.tenants[..] else { panic!("{load:?}") };
         assert_eq!((gold.name.as_str(), gold.reads, gold.share), ("gold", 40.0, Some(1 << 20)));
         assert_eq!((silver.name.as_str(), silver.share), ("silver", None));
-        let ratio = |bytes: u64| gold.curve.iter().find(|(size, _)| *size == bytes).unwrap().1;
-        assert_eq!((ratio(1 << 19), ratio(1 << 20), ratio(4 << 20)), (1.0, 0.25, 0.0));
+        let ratio = |bytes: u64| {
+            let fitting = gold.curve.iter().filter(|(size, _)| *size <= bytes);
+            fitting.map(|(_, ratio)| *ratio).next_back()
+        };
+        assert_eq!(
+            (ratio(1 << 19), ratio(1 << 20), ratio(4 << 20)),
+            (Some(1.0), Some(0.25), Some(0.0))
+        );
     }
 }
