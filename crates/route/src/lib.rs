@@ -10,6 +10,7 @@ mod check;
 #[cfg(feature = "programs")]
 mod control;
 mod controller;
+mod copies;
 mod endpoint;
 mod file;
 pub mod limits;
@@ -32,6 +33,10 @@ pub use control::{
 pub use controller::{
     Controller, ControllerCommand, ControllerEvent, Followed, Found, Move, Record, Stored, Wanted,
     newest,
+};
+pub use copies::{
+    COPIED_CLASS, Copies, CopyDrop, CopyHead, CopySettings, CopyStep, CopySummary, CopyTag,
+    CopyToDrop, CopyWrite, MakeFailure, Making, PlannedRead, ReadFailure, ReadFrom, copied_class,
 };
 pub use endpoint::{
     NAMED_OBJECTS, ROUTED_CLASS, ROUTED_POOL, RoutedDrop, RoutedSpans, RoutedWrite, outrun_by,

@@ -102,6 +102,28 @@ pub const MAX_SAMPLED_BLOCKS: usize = 1 << 20;
 pub const MAX_CURVE_STEPS: usize = 4096;
 /// The most parts into which a cache is divided among tenants.
 pub const MAX_CACHE_UNITS: usize = 4096;
+/// The most objects with copies, or with reads that may lead to copies, at one switch. Each needs
+/// some hundred bytes.
+pub const MAX_COPIED_OBJECTS: usize = 16_384;
+/// The most bytes of an object that is copied. Reads of a larger object go to its home.
+pub const MAX_COPY_BYTES: u64 = 64 << 20;
+/// The most bytes of all current copies of one switch. Once they are reached, it orders no more.
+pub const MAX_COPIED_BYTES: u64 = 64 << 30;
+/// The most copies that one switch makes at the same time. Clients' requests wait behind them.
+pub const MAX_COPIES_IN_THE_MAKING: usize = 4;
+/// The most copies that a switch remembers in order to drop them. It finds all others by asking the
+/// targets.
+pub const MAX_COPIES_TO_DROP: usize = 4096;
+/// After this time without a read, an object's copies are dropped.
+pub const COPY_IDLE_TIME: Duration = Duration::from_secs(600);
+/// After this time without a read, a switch forgets an object without copies, so that other objects
+/// can be copied.
+pub const UNCOPIED_IDLE_TIME: Duration = Duration::from_secs(10);
+/// How long a target gets no reads of copies after its first failure.
+pub const MIN_TARGET_REST: Duration = Duration::from_millis(500);
+/// How long a target gets no reads of copies after many failures.
+pub const MAX_TARGET_REST: Duration = Duration::from_secs(30);
 
+const _: () = assert!(MAX_COPY_BYTES < MAX_COPIED_BYTES);
 const _: () = assert!(MAX_PATTERN_RULES < MAX_RULES);
 const _: () = assert!(MAX_OBJECT_MATCH_BYTES * 4 < MAX_LINE_BYTES);

@@ -1,0 +1,40 @@
+//! Copies of objects for reads (*scatter routing*, sRoute paper, sections 2 and 5.2): which copies
+//! are current, and which of them serves a read. The switch of an object's home uses it.
+//!
+//! A rule such as `* r data/hot/* -> one storage.0,storage.1 least-loaded` lets reads of an object
+//! go to copies. All IO of an object passes the switch of its home, so this switch alone decides
+//! which copies are current.
+//!
+//! # Protocol
+//!
+//! 1. [`Copies::read`]: a read arrives. It goes home, or to a target with a current copy. The
+//!    answer may also say at which targets the runtime has to make copies.
+//! 2. [`Copies::change_began`]: something arrives that may change the object. From this moment on
+//!    no read goes to a copy of it. The runtime sends the change to the engine only afterwards.
+//! 3. [`Copies::change_ended`]: the engine has answered the change, or never will execute it.
+//! 4. [`Copies::made`]: a copy is complete. It becomes current only if no change began since the
+//!    switch ordered it.
+//!
+//! Each copy has a [`CopyTag`], which is never used twice. A node serves a read only from the copy
+//! with the tag that the switch names ([`CopyHead`]). So a late or repeated message can make a copy
+//! useless, but never makes a read return other bytes than those of the named copy.
+//!
+//! # Invariants
+//!
+//! - A current copy has the bytes that the object has at its home, until a change begins.
+//! - After a restart, a switch knows no copy, so all reads go home.
+//! - While a change is in flight, the switch orders no copies of its object.
+
+mod choice;
+mod head;
+mod of_object;
+mod stored;
+mod targets;
+mod tracker;
+
+pub use head::{CopyHead, CopyStep, CopyTag, CopyWrite};
+pub use stored::{COPIED_CLASS, CopyDrop, copied_class};
+pub use tracker::{
+    Copies, CopySettings, CopySummary, CopyToDrop, MakeFailure, Making, PlannedRead, ReadFailure,
+    ReadFrom,
+};

@@ -1,0 +1,142 @@
+//! A simulation in which clients read and change objects while their home copies them to other
+//! targets. See [`World`].
+
+mod home;
+mod keeper;
+mod world;
+
+pub use world::World;
+
+use bytes::Bytes;
+use nacre_object::{ObjectStat, TargetName};
+use nacre_route::{CopyTag, CopyWrite};
+
+pub const CLIENTS: usize = 4;
+pub const OBJECTS: usize = 2;
+/// Targets with copies.
+pub const KEEPERS: usize = 2;
+/// An object has at most so many blocks.
+pub const BLOCKS: u64 = 4;
+/// A block holds the number of the change that wrote it.
+pub const BLOCK_BYTES: u64 = 8;
+
+/// Who sends and gets messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Party {
+    Client(usize),
+    /// The switch, in the process of the home.
+    Switch,
+    /// The engine in that process.
+    Home,
+    Keeper(usize),
+}
+
+/// A change of an object.
+#[derive(Debug, Clone, Copy)]
+pub enum Change {
+    Write { block: u64, count: u64, value: u64 },
+    Truncate { blocks: u64 },
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub enum Ask {
+    /// A client reads a whole object.
+    Read { object: usize },
+    /// A client changes an object.
+    Change { object: usize, change: Change },
+    /// The switch asks its engine, which answers by a message of its own.
+    ToHome { process: u64, number: u64, what: AtHome },
+    /// The engine answers.
+    FromHome { process: u64, number: u64, answer: HomeAnswer },
+    /// The switch sends a piece of a copy.
+    Piece(CopyWrite),
+    /// The switch drops a copy.
+    Drop { object: usize, tag: CopyTag },
+    /// The switch reads a copy.
+    ReadCopy { object: usize, tag: CopyTag },
+    /// A timer of whoever gets it.
+    Wake,
+}
+
+/// What the engine does.
+#[derive(Debug, Clone, Copy)]
+pub enum AtHome {
+    Stat(usize),
+    Read(usize),
+    ReadBlock(usize, u64),
+    Change(usize, Change),
+}
+
+/// What the engine answers: the object's version, with its bytes.
+#[derive(Debug, Clone)]
+pub struct HomeAnswer {
+    pub version: u64,
+    pub stat: ObjectStat,
+    pub data: Bytes,
+}
+
+/// The answer to a question. If no answer comes, the asking party gets [`Answer::Silence`].
+#[derive(Debug, Clone)]
+pub enum Answer {
+    Read(Bytes),
+    Changed { version: u64 },
+    Stored,
+    Refused,
+    Copied(Bytes),
+    Lost,
+    Silence,
+}
+
+/// Bugs that the tests plant at the borders between the state machine and the simulated world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// The switch says that a change began only when it is over.
+    ChangeToldLate,
+    /// The switch says that a change is over when it sends it to the engine.
+    ChangeEndedEarly,
+    /// A target serves a read from whichever copy it has.
+    TagIgnored,
+    /// A target writes a piece of an earlier copy into the present one.
+    LatePieces,
+    /// A switch that has restarted uses the tags of before again.
+    TagsReused,
+}
+
+impl Sabotage {
+    pub const ALL: [Self; 5] = [
+        Self::ChangeToldLate,
+        Self::ChangeEndedEarly,
+        Self::TagIgnored,
+        Self::LatePieces,
+        Self::TagsReused,
+    ];
+}
+
+/// What a run over many seeds must bring about.
+pub const MUST_HAPPEN: [&str; 16] = [
+    "read at the home",
+    "read at a copy",
+    "changed",
+    "outcome unknown",
+    "copy made",
+    "copy became useless in the making",
+    "copy not made",
+    "copy lost",
+    "copy dropped",
+    "target did not answer a read",
+    "late piece refused",
+    "rules changed",
+    "home crashed",
+    "target lost its copies",
+    "somebody paused",
+    "question repeated",
+];
+
+pub fn target(keeper: usize) -> TargetName {
+    format!("s.{}", keeper + 1).parse().unwrap()
+}
+
+pub fn keeper_of(target: &TargetName) -> usize {
+    target.as_str()[2..].parse::<usize>().unwrap() - 1
+}
