@@ -12,14 +12,14 @@ use {
     nacre_object::NativeClass,
     nacre_registry::{ClassHook, MapHook, events_class, map_class},
     nacre_resource::{CapabilityHook, FileTypeHook},
-    nacre_route::{ControlHook, RouteHook, routed_class},
+    nacre_route::{ControlHook, RouteHook, copied_class, routed_class},
     nacre_slo::OrderHook,
 };
 
 /// The classes in Rust that every node has.
 #[cfg(feature = "programs")]
-pub fn native_classes() -> [NativeClass; 5] {
-    [map_class(), events_class(), log_class(), channels_class(), routed_class()]
+pub fn native_classes() -> [NativeClass; 6] {
+    [map_class(), events_class(), log_class(), channels_class(), routed_class(), copied_class()]
 }
 
 /// The hooks of a process that runs no programs. It does check the programs that it puts.

@@ -50,10 +50,10 @@ pub use roles::{
     StorageReport, StrayReport, WatchRequest,
 };
 pub use routes::{
-    ApplicationReport, AppliedProgram, AppliedRule, ControllerReport, EVERY_SWITCH, NodeSwitch,
-    Places, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress, RouteState, RouteStatus,
-    RouteWay, StartedApplication, SwitchLayer, check_declared, check_supported, check_switches,
-    route_findings,
+    ApplicationReport, AppliedProgram, AppliedRule, ControllerReport, CopiesStatus, CopyWay,
+    EVERY_SWITCH, NodeSwitch, Places, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress,
+    RouteState, RouteStatus, RouteWay, StartedApplication, SwitchLayer, check_declared,
+    check_supported, check_switches, route_findings,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use slo_targets::{Profiling, SloTargets};

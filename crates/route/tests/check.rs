@@ -205,3 +205,18 @@ fn the_analysis_finds_what_an_enumeration_of_every_io_finds() {
     println!("{count} seeds: {seen:?}");
     assert!(count < 60 || seen.is_rich(), "{seen:?}");
 }
+
+#[test]
+fn reads_of_copies_that_the_switch_keeps_current_miss_no_write() {
+    let text = "application a on edge\n  * r p/x -> one t0,t1\n";
+    finds(text, "a read that can miss");
+    let mut current = routes(text);
+    current.topology.has_current_copies = true;
+    assert_eq!(check(&current).unwrap().findings, []);
+    let text = "application a on edge\n  * r p/x -> one t0,t1\n  * w p/x -> object q/y\n";
+    let mut away = routes(text);
+    away.topology.has_current_copies = true;
+    let found = check(&away).unwrap().findings;
+    let is_missed = |finding: &nacre_route::Finding| finding.kind == FindingKind::MissedWrite;
+    assert!(found.iter().any(is_missed), "the home itself misses such a write: {found:?}");
+}

@@ -340,3 +340,21 @@ fn a_controller_is_deposed_by_another_record_or_a_later_term() {
     assert_eq!(controller.handle(refused), [ControllerCommand::Deposed]);
     assert!(controller.begin(wanted()).is_err());
 }
+
+#[test]
+fn a_scattered_read_goes_home_and_does_not_wait_for_writes_if_copies_are_current() {
+    let mut switch = Switch::new(name("s")).with_current_copies();
+    let insertions = vec![rules(&["* r data/x -> one t0,t1"])];
+    let installed = SwitchRules { insertions, ..SwitchRules::default() };
+    order(&mut switch, 1, Order::Install(installed));
+    order(&mut switch, 1, Order::Resume);
+    let x = "data/x".parse().unwrap();
+    assert!(!switch.is_changing(&x));
+    assert_eq!(told(&write(&mut switch, 1, 0)), ["1 to on"]);
+    assert_eq!(told(&read(&mut switch, 2, 0, 4)), ["2 to on"], "the home orders them");
+    assert!(switch.is_changing(&x));
+    done(&mut switch, 1, 0);
+    assert!(!switch.is_changing(&x), "a read is no change");
+    let mut other = serving(&["* r data/x -> one t0,t1"]);
+    assert_eq!(told(&read(&mut other, 1, 0, 4)), ["1 to one t0,t1 random"]);
+}

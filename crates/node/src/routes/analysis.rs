@@ -40,6 +40,7 @@ pub fn findings(
         let mut network = Routes::default();
         network.topology.targets.extend(targets.iter().cloned());
         network.topology.programs = programs.clone();
+        network.topology.has_current_copies = true;
         network.topology.switches =
             vec![(EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any))];
         network.topology.pools.insert(ROUTED_POOL.parse()?);

@@ -5,13 +5,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use nacre_object::ObjectId;
-use nacre_route::{Follow, ObjectMatch, Pattern, Record, Rule};
+use nacre_route::{Destination, Follow, ObjectMatch, Pattern, Record, Rule};
 
 /// The objects whose IO must go through the switch.
 #[derive(Debug, Default)]
 pub(super) struct Concern {
     all: Matches,
     following: Matches,
+    copied: Matches,
 }
 
 /// Permits an IO to bypass the switch, because no rule concerns its object. The holder drops this
@@ -20,10 +21,15 @@ pub(super) struct Concern {
 #[derive(Debug)]
 pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Concern>);
 
+/// Whether a rule sends reads to copies.
+pub(super) fn is_scattering(rule: &&Rule) -> bool {
+    matches!(rule.destination, Destination::Scatter(_))
+}
+
 /// A set of objects, given by names, prefixes and patterns. The time of a lookup hardly depends on
 /// the number of names and prefixes.
 #[derive(Debug, Default)]
-struct Matches {
+pub(super) struct Matches {
     exact: HashSet<ObjectId>,
     /// None of them begins with another.
     prefixes: BTreeSet<String>,
@@ -39,12 +45,23 @@ impl Concern {
         Self {
             all: Matches::of(objects.chain(record.followed.iter().map(|one| &one.object))),
             following: Matches::of(rules().filter(is_following).map(|rule| &rule.header.object)),
+            copied: Matches::of(rules().filter(is_scattering).map(|rule| &rule.header.object)),
         }
     }
 
     /// A pass for an IO on an object that the switch need not look at.
     pub fn pass(self: &Arc<Self>, object: &ObjectId) -> Option<FreePass> {
         (!self.all.contains(object)).then(|| FreePass(Arc::clone(self)))
+    }
+
+    /// A pass for an IO that bypasses the switch although rules are about its object.
+    pub fn pass_by(self: &Arc<Self>) -> FreePass {
+        FreePass(Arc::clone(self))
+    }
+
+    /// Whether a rule lets reads of an object go to copies.
+    pub fn is_copied(&self, object: &ObjectId) -> bool {
+        self.copied.contains(object)
     }
 
     /// Whether a rule lets writes of an object go elsewhere.
@@ -54,7 +71,7 @@ impl Concern {
 }
 
 impl Matches {
-    fn of<'a>(all: impl Iterator<Item = &'a ObjectMatch>) -> Self {
+    pub fn of<'a>(all: impl Iterator<Item = &'a ObjectMatch>) -> Self {
         let (mut exact, mut prefixes) = (HashSet::new(), BTreeSet::new());
         let mut patterns = BTreeSet::new();
         for one in all {
@@ -74,7 +91,7 @@ impl Matches {
         Self { exact, prefixes: shortest, patterns: patterns.into_iter().collect() }
     }
 
-    fn contains(&self, object: &ObjectId) -> bool {
+    pub fn contains(&self, object: &ObjectId) -> bool {
         if self.exact.contains(object) {
             return true;
         }

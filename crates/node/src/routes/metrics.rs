@@ -9,6 +9,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::NodeSwitch;
+use super::copies::CopiesStatus;
 use super::in_force::InForce;
 use super::tally::OTHER_APPLICATIONS;
 use crate::metrics::page::{Page, bytes, plain};
@@ -36,6 +37,7 @@ struct Values {
     in_flight: u64,
     held: u64,
     in_doubt: u64,
+    copies: CopiesStatus,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +93,7 @@ impl RoutesCollector {
         let (in_flight, held) = core.switch.load();
         (values.in_flight, values.held) = (in_flight as u64, held as u64);
         values.in_doubt = core.doubts.len() as u64;
+        values.copies = core.copies.summary().into();
         (values.followed, values.split) = (core.tally.followed, core.tally.split);
     }
 }
@@ -130,7 +133,29 @@ impl Values {
         let help = "Decisions of a route program";
         page.counters(plain("route_program_decisions", help), self.of_programs(|of| of.0))?;
         let help = "IO that failed because a route program failed";
-        page.counters(plain("route_program_failures", help), self.of_programs(|of| of.1))
+        page.counters(plain("route_program_failures", help), self.of_programs(|of| of.1))?;
+        self.encode_copies(page)
+    }
+
+    fn encode_copies(&self, mut page: Page<'_>) -> fmt::Result {
+        let of_switch = |value: u64| [(vec![("target", self.target.as_str())], value)];
+        let copies = &self.copies;
+        let help = "Current copies of the target's objects at other targets";
+        page.gauges(plain("route_copies", help), of_switch(copies.current as u64))?;
+        let help = "Copies that are being made";
+        let making = of_switch(copies.in_the_making as u64);
+        page.gauges(plain("route_copies_in_the_making", help), making)?;
+        let help = "Bytes of current copies";
+        page.gauges(bytes("route_copied", help), of_switch(copies.bytes))?;
+        let help = "Copies that became current";
+        page.counters(plain("route_copies_made", help), of_switch(copies.made))?;
+        let help = "Copies that could not be made";
+        page.counters(plain("route_copies_failed", help), of_switch(copies.failed))?;
+        let help = "Reads of objects with copies, by the target that served them";
+        let reads = copies.reads.iter().map(|(from, count)| {
+            (vec![("target", self.target.as_str()), ("from", from.as_str())], *count)
+        });
+        page.counters(plain("route_copy_reads", help), reads)
     }
 
     fn of_applications(
@@ -175,6 +200,10 @@ mod tests {
             applications: [("tail".to_owned(), OfApplication { decided: 7, ..Default::default() })]
                 .into(),
             programs: [("spread".to_owned(), (3, 1))].into(),
+            copies: CopiesStatus {
+                reads: [("storage.1".to_owned(), 5)].into(),
+                ..CopiesStatus::default()
+            },
             ..Values::default()
         };
         let mut metrics = Metrics::default();

@@ -17,9 +17,10 @@
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
 //!    which object keeps the bytes. [`report`] is the service's report about the switch.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
-//! 6. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
+//! 6. [`copies`]: copies of objects for reads.
+//! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
 //!    [`analysis`] checks the rules as a whole.
-//! 7. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node applies, and what
+//! 8. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node applies, and what
 //!    the switch has done.
 //!
 //! # Invariants
@@ -35,6 +36,8 @@ mod analysis;
 mod applications;
 mod concern;
 mod control;
+mod copies;
+mod homes;
 mod in_force;
 mod layer;
 mod metrics;
@@ -66,6 +69,7 @@ use tokio::task::JoinHandle;
 
 pub use self::analysis::{check_switches, findings as route_findings};
 pub use self::applications::{ApplicationReport, ControllerReport};
+pub use self::copies::{CopiesStatus, CopyWay};
 pub use self::in_force::RouteProgress;
 pub use self::layer::SwitchLayer;
 pub use self::node_switch::NodeSwitch;
@@ -77,6 +81,7 @@ pub use self::state::{EVERY_SWITCH, RouteMap, RouteState, StartedApplication};
 pub use self::supported::{check_declared, check_supported};
 
 use self::applications::{ApplicationsTask, ControllerCollector, Reports};
+use self::copies::CopyKeeper;
 use self::in_force::InForce;
 use self::metrics::RoutesCollector;
 use self::service::RouteService;
@@ -118,6 +123,7 @@ impl RouteRuntime {
             caches: Arc::clone(&caches),
             in_force: Arc::clone(&in_force),
             reports: Arc::clone(&reports),
+            copies: CopyKeeper::new(Arc::clone(&switch)),
             terms: Mutex::default(),
         };
         offer.service(ROUTE_SERVICE, Arc::new(service));
@@ -135,6 +141,7 @@ impl RouteRuntime {
             tokio::spawn(control::run(Arc::clone(&switch), maps.clone(), in_force, followers)),
             tokio::spawn(control::tick(Arc::clone(&switch))),
             tokio::spawn(mover::run(Arc::clone(&switch))),
+            tokio::spawn(copies::run(Arc::clone(&switch))),
             tokio::spawn(cache::follow(Arc::clone(&caches), maps, note)),
             tokio::spawn(cache::tick(caches)),
             tokio::spawn(applications::run(ApplicationsTask {

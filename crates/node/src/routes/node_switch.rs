@@ -7,19 +7,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use nacre_clock::Clock;
+use nacre_clock::{Clock, Random};
 use nacre_host::HostTransport;
 use nacre_object::{
     Error, IoHeader, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
 };
 use nacre_route::{
-    Command, Event, IoId, ObjectMatch, Order, OrderAnswer, Piece, PieceReply, Record, Rule,
-    RuleTable, Span, Switch, Term, join, touches,
+    Command, Copies, CopySettings, Event, IoId, ObjectMatch, Order, OrderAnswer, Piece, PieceReply,
+    Record, Rule, RuleTable, Span, Switch, Term, join, touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
-use super::concern::{Concern, FreePass};
+use super::concern::{Concern, FreePass, Matches, is_scattering};
+use super::homes::Homes;
 use super::pieces::PieceWork;
 use super::places::{Places, RoutedLocation};
 use super::routed_changes::RoutedChanges;
@@ -43,6 +44,8 @@ pub struct NodeSwitch {
     /// The path to the node's own objects below the switch.
     base: Stack,
     core: Mutex<Core>,
+    /// Chooses among copies.
+    random: Mutex<Random>,
     concern: RwLock<Arc<Concern>>,
     next_number: AtomicU64,
     counts: SwitchCounts,
@@ -66,8 +69,9 @@ pub(super) struct Core {
     live: HashMap<IoId, Live>,
     orders: HashMap<u64, oneshot::Sender<OrderAnswer>>,
     pub tally: Tally,
-    /// Objects that exist at home, with their version there.
-    pub homes: HashMap<ObjectId, u64>,
+    pub homes: Homes,
+    /// The copies of this target's objects on other targets.
+    pub copies: Copies,
     /// Writes that may have arrived at a place where reads do not look for them.
     pub doubts: Vec<Doubt>,
 }
@@ -105,11 +109,12 @@ impl NodeSwitch {
         let concern = Concern::of(&loaded, &[]);
         Ok(Self {
             core: Mutex::new(Core {
-                switch: Switch::new(name.clone()),
+                switch: Switch::new(name.clone()).with_current_copies(),
                 live: HashMap::new(),
                 orders: HashMap::new(),
                 tally: Tally::default(),
-                homes: HashMap::new(),
+                homes: Homes::default(),
+                copies: Copies::new(places.own().clone(), CopySettings::default()),
                 doubts: vec![],
             }),
             name,
@@ -117,6 +122,7 @@ impl NodeSwitch {
             programs,
             clock,
             base,
+            random: Mutex::new(Random::from_system()),
             concern: RwLock::new(Arc::new(concern)),
             next_number: AtomicU64::new(0),
             counts: SwitchCounts::default(),
@@ -186,13 +192,30 @@ impl NodeSwitch {
     }
 
     pub(super) fn note_installed(&self, term: Term) {
-        self.core().tally.begin_rules();
+        {
+            let mut core = self.core();
+            let core = &mut *core;
+            core.tally.begin_rules();
+            let scattering = core.switch.table().rules().map(|(_, rule)| rule);
+            let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);
+            let copied = Matches::of(scattering);
+            core.copies.rules_changed(term, |object| copied.contains(object));
+        }
         self.installed.send_replace(term.0);
     }
 
     /// Requests of clients since the node started.
     pub(super) fn requests(&self) -> u64 {
         self.counts.requests()
+    }
+
+    /// The time of the monotonic clock.
+    pub(super) fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    pub(super) fn random(&self) -> u64 {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
     }
 
     fn number(&self) -> u64 {
@@ -236,12 +259,29 @@ impl NodeSwitch {
         concern.is_followed(object)
     }
 
-    /// Runs a request on an object that has rules, or whose bytes may lie elsewhere.
-    pub(super) async fn submit(self: &Arc<Self>, next: Stack, request: Request) -> Result<Reply> {
+    /// Whether a rule lets reads of an object go to copies.
+    pub(super) fn is_copied(&self, object: &ObjectId) -> bool {
+        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
+        concern.is_copied(object)
+    }
+
+    fn pass_by(&self) -> FreePass {
+        self.concern.read().unwrap_or_else(PoisonError::into_inner).pass_by()
+    }
+
+    /// Runs a request by the rules, without regard to copies.
+    pub(super) async fn submit_by_rules(
+        self: &Arc<Self>,
+        next: Stack,
+        request: Request,
+    ) -> Result<Reply> {
         let is_of_bytes = touches(&request).iter().any(|touch| touch.span.is_some());
         // Attributes, keys and snapshots stay at home.
         if request.header.snapshot.is_some() || !is_of_bytes {
-            return next.submit(request).await;
+            let pass = self.pass_by();
+            let reply = next.submit(request).await;
+            drop(pass);
+            return reply;
         }
         match request.ops.as_slice() {
             [Op::Stat] => self.stat(&next, request).await,

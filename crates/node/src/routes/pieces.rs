@@ -127,8 +127,7 @@ impl PieceWork {
                 let span =
                     span.ok_or_else(|| Error::invalid("a read of no bytes is not routed"))?;
                 let data = self.read(switch, &place, span).await?;
-                let version = switch.core().homes.get(object).copied();
-                let version = version.unwrap_or(1);
+                let version = self.version_for_read(switch).await?;
                 let results = vec![OpResult::Data(data)];
                 Ok((Outcome::Done, Ok(Reply { version, results })))
             }
@@ -242,19 +241,37 @@ impl PieceWork {
     /// Creates the object on the node that holds it (its home) if it is missing, so that it is
     /// listed and can be removed. Returns its version.
     async fn home_version(&self, switch: &NodeSwitch) -> Result<u64> {
-        let object = &self.header.object;
-        if let Some(version) = switch.core().homes.get(object) {
-            return Ok(*version);
-        }
-        let reply = match self.next.submit(self.request(vec![Op::Stat])).await {
+        match self.look_home(switch).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let create = Op::Create { exclusive: false };
-                self.next.submit(self.request(vec![create])).await?
+                let version = self.next.submit(self.request(vec![create])).await?.version;
+                switch.core().homes.insert(self.header.object.clone(), version);
+                Ok(version)
             }
-            reply => reply?,
-        };
-        switch.core().homes.insert(object.clone(), reply.version);
-        Ok(reply.version)
+            looked => looked,
+        }
+    }
+
+    /// The version of the object at home, for the reply to a read of bytes elsewhere.
+    async fn version_for_read(&self, switch: &NodeSwitch) -> Result<u64> {
+        match self.look_home(switch).await {
+            // It was removed at home just now.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(1),
+            looked => looked,
+        }
+    }
+
+    /// The version of the object at home.
+    async fn look_home(&self, switch: &NodeSwitch) -> Result<u64> {
+        let object = &self.header.object;
+        // The lock must not be held while the object is looked at.
+        let known = switch.core().homes.get(object);
+        if let Some(version) = known {
+            return Ok(version);
+        }
+        let version = self.next.submit(self.request(vec![Op::Stat])).await?.version;
+        switch.core().homes.insert(object.clone(), version);
+        Ok(version)
     }
 
     async fn read(&self, switch: &NodeSwitch, place: &RoutedLocation, span: Span) -> Result<Bytes> {

@@ -10,6 +10,9 @@
 //! | `pool nacre.routed` | `spread/POOL/NAME`, on any target |
 //! | `object nacre.routed/named/X` | `named/X` |
 //!
+//! Copies for reads lie in the same pool, as `{TAG}copy:HOME/POOL/NAME`. `HOME` is the target of the
+//! copied object. No pool has a colon in its name, so no routed object has such a name.
+//!
 //! As for all objects, placement computes the target from the name.
 
 use std::collections::BTreeMap;
@@ -20,6 +23,7 @@ use nacre_placement::{Placement, Target};
 use nacre_route::{Destination, NAMED_OBJECTS, ROUTED_POOL};
 
 const SPREAD: &str = "spread/";
+const COPY: &str = "copy:";
 /// How many tags are tried at most for a target. With 256 targets of equal weight, the probability
 /// that none of these tags leads to a given target is 10^-28.
 const MAX_TAGS: u32 = 16_384;
@@ -96,6 +100,39 @@ impl Places {
         Ok(ObjectId::new(self.pool.clone(), ObjectName::new(format!("{tag}{rest}"))?))
     }
 
+    /// Which object keeps the copy of the object `home`, which is on this node, at another target.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such target; `Invalid` if the name would be too long.
+    pub(super) fn copy(&self, home: &ObjectId, target: &TargetName) -> Result<RoutedLocation> {
+        let object = self.tagged(target, &format!("{COPY}{}/{home}", self.own))?;
+        let node = self.nodes.get(target).ok_or_else(|| no_target(target))?;
+        Ok(RoutedLocation { object, node: node.clone() })
+    }
+
+    /// How the names of copies begin that this node keeps for objects of another target.
+    pub(super) fn copy_prefix(&self, home_target: &TargetName) -> Result<String> {
+        let tag = self.tags.get(&self.own).ok_or_else(|| no_target(&self.own))?;
+        Ok(format!("{tag}{COPY}{home_target}/"))
+    }
+
+    /// Whether an object stores a copy at this node.
+    pub(super) fn is_copy(&self, object: &ObjectId) -> bool {
+        let rest = self.tags.get(&self.own).and_then(|tag| object.name.as_str().strip_prefix(tag));
+        object.pool == self.pool && rest.is_some_and(|rest| rest.starts_with(COPY))
+    }
+
+    /// Checks that the cluster has a target.
+    pub(super) fn check_target(&self, target: &TargetName) -> Result<()> {
+        self.nodes.get(target).map(drop).ok_or_else(|| no_target(target))
+    }
+
+    /// The other targets with their nodes.
+    pub(super) fn others(&self) -> Vec<(TargetName, NodeName)> {
+        let others = self.nodes.iter().filter(|(target, _)| **target != self.own);
+        others.map(|(target, node)| (target.clone(), node.clone())).collect()
+    }
+
     /// Which object keeps the bytes of the object `home` at a destination. `None` if the
     /// destination is the node of `home` itself.
     ///
@@ -108,7 +145,8 @@ impl Places {
         to: &Destination,
     ) -> Result<Option<RoutedLocation>> {
         let object = match to {
-            Destination::Home => return Ok(None),
+            // A scattered read that did not go to a copy goes home.
+            Destination::Home | Destination::Scatter(_) => return Ok(None),
             Destination::Target(target) => self.tagged(target, &home.to_string())?,
             Destination::Pool(_) => {
                 ObjectId::new(self.pool.clone(), ObjectName::new(format!("{SPREAD}{home}"))?)
@@ -137,7 +175,10 @@ impl Places {
         if name.starts_with(NAMED_OBJECTS) {
             return Some(Destination::Object(object.clone()));
         }
-        let is_tagged = |tag: &&String| name.starts_with(tag.as_str()) && name.contains('/');
+        let is_tagged = |tag: &&String| {
+            let rest = name.strip_prefix(tag.as_str());
+            rest.is_some_and(|rest| rest.contains('/') && !rest.starts_with(COPY))
+        };
         let (target, _) = self.tags.iter().find(|(_, tag)| is_tagged(tag))?;
         Some(Destination::Target(target.clone()))
     }

@@ -1,5 +1,6 @@
 //! What a node says of its switch, in JSON.
 
+use super::copies::{CopiesStatus, CopyWay};
 use serde::{Deserialize, Serialize};
 
 /// A rule on a node.
@@ -60,6 +61,9 @@ pub struct RouteStatus {
     pub in_doubt: usize,
     /// Requests of clients since the node started.
     pub requests: u64,
+    /// The copies of the target's objects.
+    #[serde(default)]
+    pub copies: CopiesStatus,
 }
 
 /// The rule that decides about some bytes of an IO, and their destination.
@@ -81,4 +85,7 @@ pub struct RouteWay {
     pub destination: String,
     /// The object that keeps the bytes there, if it is not the object itself.
     pub object: Option<String>,
+    /// For a scattered read, the targets among which a rule scatters it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopyWay>,
 }

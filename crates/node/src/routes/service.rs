@@ -6,6 +6,7 @@
 //! | `write`, `drop` | a [`Question`] (object, term and sender), then the input of that method of the class `routed` | the output of the method |
 //! | `read` | a [`Question`] with a span | the bytes |
 //! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: the bytes that this node keeps for the objects of one target |
+//! | `copy-write`, `copy-drop`, `copy-read`, `copies` | see [`CopyKeeper`] | the copies that this node keeps for reads |
 //! | `status` | – | a [`RouteStatus`] in JSON |
 //! | `progress` | – | a [`RouteProgress`] in JSON: the epoch of the map whose rules the node applies |
 //! | `statistics` | the objects to count from now on, a list of strings in JSON | [`Statistics`](super::statistics::Statistics) in JSON |
@@ -36,6 +37,7 @@ use tokio::sync::RwLock;
 
 use super::NodeSwitch;
 use super::applications::Reports;
+use super::copies::{CopyKeeper, copy_ways};
 use super::in_force::{InForce, RouteProgress};
 use super::node_switch::Core;
 use super::places::RoutedLocation;
@@ -52,16 +54,16 @@ const PAGE_NAMES: usize = 512;
 /// A switch's question about bytes that it has sent to this node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Question {
-    home_target: String,
-    term: u64,
-    object: String,
+    pub home_target: String,
+    pub term: u64,
+    pub object: String,
     source: String,
     tenant: String,
     trace_id: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    span: Option<(u64, u64)>,
+    pub span: Option<(u64, u64)>,
     #[serde(skip)]
-    payload: Bytes,
+    pub payload: Bytes,
 }
 
 impl Question {
@@ -93,7 +95,7 @@ impl Question {
         Ok(out.freeze())
     }
 
-    fn decode(mut input: Bytes) -> Result<Self> {
+    pub fn decode(mut input: Bytes) -> Result<Self> {
         let senseless = || Error::invalid("the request of a switch is malformed");
         let length = input.try_get_u32().map_err(|_| senseless())? as usize;
         if length > input.len() {
@@ -104,10 +106,10 @@ impl Question {
         Ok(Self { payload: input, ..question })
     }
 
-    /// A request for `op` on the object that keeps the bytes. Its source, tenant and trace are
-    /// those of the client's request.
-    fn request(&self, object: ObjectId, op: Op) -> Result<Request> {
-        let mut request = Request::new(object, vec![op])?;
+    /// A request on the object that keeps the bytes. Its source, tenant and trace are those of the
+    /// client's request.
+    pub fn request(&self, object: ObjectId, ops: Vec<Op>) -> Result<Request> {
+        let mut request = Request::new(object, ops)?;
         request.header.source = self.source.parse()?;
         request.header.tenant = self.tenant.parse()?;
         request.header.trace_id = self.trace_id;
@@ -151,6 +153,7 @@ pub(super) struct RouteService {
     pub caches: Arc<NodeCache>,
     pub in_force: Arc<InForce>,
     pub reports: Arc<Reports>,
+    pub copies: CopyKeeper,
     /// For each switch, by the name of its target: the lowest term under which it may still send
     /// requests. The node holds a read lock on the term while it serves a request.
     pub terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
@@ -191,7 +194,7 @@ impl RouteService {
                 input: question.payload.clone(),
             }),
         };
-        let reply = self.switch.base().submit(question.request(object, op)?).await?;
+        let reply = self.switch.base().submit(question.request(object, vec![op])?).await?;
         match reply.results.into_iter().next() {
             Some(OpResult::Data(data)) => Ok(data),
             Some(OpResult::Called(called)) => Ok(called.output),
@@ -302,6 +305,7 @@ impl RouteService {
             held,
             in_doubt: core.doubts.len(),
             requests: self.switch.requests(),
+            copies: core.copies.summary().into(),
         }
     }
 
@@ -341,7 +345,10 @@ impl RouteService {
             };
             let Destination::Program(program) = &rule.destination else {
                 let place = places.place(&io.object, &rule.destination)?;
-                ways.push(self.way(segment.span, Some((id, rule)), place, None));
+                let io = Io { span: segment.span, ..io.clone() };
+                let copies = copy_ways(table, &core.copies, &io);
+                let way = self.way(segment.span, Some((id, rule)), place, None);
+                ways.push(RouteWay { copies, ..way });
                 continue;
             };
             let io = Io { span: segment.span, ..io.clone() };
@@ -404,6 +411,7 @@ impl RouteService {
                 None => format!("{} (home)", self.switch.places().own()),
             },
             object: place.map(|place| place.object.to_string()),
+            copies: vec![],
         }
     }
 }
@@ -413,6 +421,8 @@ impl Service for RouteService {
     async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
         match method {
             "write" | "drop" | "read" => self.serve(method, input).await,
+            "copy-write" | "copy-drop" | "copy-read" => self.copies.serve(method, input).await,
+            "copies" => json(&self.copies.list(&input).await?),
             "found" => {
                 let ask = serde_json::from_slice(&input)
                     .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;

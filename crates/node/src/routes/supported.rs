@@ -4,7 +4,7 @@ use nacre_object::{Error, PoolName, Result};
 use nacre_registry::limits::MAX_VALUE_BYTES;
 use nacre_route::{
     Destination, Follow, NAMED_OBJECTS, ObjectMatch, Operation, Operations, Options, ROUTED_POOL,
-    Rule, SourceMatch,
+    Rule, Scatter, SourceMatch, Take,
 };
 
 /// Checks that nodes execute a rule.
@@ -49,10 +49,13 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         return (rule.options != plain || rule.options.follow != Follow::No)
             .then_some(("home takes no options", "leave the options out"));
     }
+    if let Destination::Scatter(scatter) = &rule.destination {
+        return unsupported_scatter(rule, scatter);
+    }
     if Operations::of([Operation::Write]) != Some(rule.header.operations) {
         return Some((
             "only writes are sent elsewhere; reads follow them, creates and deletes stay at home",
-            "write w in place of the operations",
+            "write w in place of the operations; for reads of copies, write r … -> one TARGET,TARGET",
         ));
     }
     match &rule.destination {
@@ -99,6 +102,25 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     }
 }
 
+/// The error for a rule that scatters IO among copies, if nodes cannot execute it. Nodes keep the
+/// copies current for reads.
+fn unsupported_scatter(rule: &Rule, scatter: &Scatter) -> Option<(&'static str, &'static str)> {
+    if Operations::of([Operation::Read]) != Some(rule.header.operations) {
+        return Some((
+            "only reads are scattered among copies; everything else goes home",
+            "write r in place of the operations",
+        ));
+    }
+    if scatter.take != Take::One {
+        return Some((
+            "every current copy has the same bytes, so a read needs only one",
+            "write one in place of all or quorum",
+        ));
+    }
+    (rule.options != Options::default())
+        .then_some(("reads of copies take no options", "leave the options out"))
+}
+
 /// Whether a rule is about objects of the system pool or the pool of routed bytes.
 fn touches_own(object: &ObjectMatch) -> bool {
     let (system, routed) = (PoolName::system(), ROUTED_POOL);
@@ -134,6 +156,8 @@ mod tests {
             "* w data/a -> object nacre.routed/named/a follow",
             "* * data/b -> home",
             "* w data/a* -> program spread follow",
+            "* r data/a* -> one storage.0,storage.1 least-loaded",
+            "tenant:gold r data/a 0..4KiB -> one storage.1",
         ] {
             checked(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
@@ -158,6 +182,12 @@ mod tests {
             "* w data/a -> bypass slo",
             "* w data/a -> waypoint log follow",
             "* w data/a -> all storage.0,storage.1",
+            "* w data/a -> one storage.0,storage.1",
+            "* rw data/a -> one storage.0,storage.1",
+            "* r data/a -> all storage.0,storage.1",
+            "* r data/a -> quorum storage.0,storage.1",
+            "* r data/a -> one storage.0,storage.1 follow",
+            "* r nacre.system/* -> one storage.0,storage.1",
             "* w data/a -> controller header",
             "* w data/a -> program spread",
             "* rw data/a -> program spread follow",

@@ -39,7 +39,7 @@ impl NodeSwitch {
     /// what follows from the IO's arrival.
     pub(super) async fn work_through(self: &Arc<Self>, io: IoId, works: Vec<Work>) {
         if let Some(work) = self.start_others(io, works) {
-            Completed(Some(Arc::clone(self).pursue(work))).await;
+            Completed::of(Arc::clone(self).pursue(work)).await;
         }
     }
 
@@ -96,7 +96,13 @@ impl NodeSwitch {
 
 /// A future that runs to its end even if its caller drops it: the rest then runs in a task of its
 /// own. An IO in flight must end, because other IO and changes of rules wait for it.
-struct Completed(Option<BoxFuture<'static, ()>>);
+pub(super) struct Completed(Option<BoxFuture<'static, ()>>);
+
+impl Completed {
+    pub fn of(future: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Some(future.boxed()))
+    }
+}
 
 impl Future for Completed {
     type Output = ();

@@ -30,7 +30,9 @@ pub fn sees(read: &Way, write: &Way) -> bool {
 fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {
     match &way.end {
         End::Served(endpoint) => Some((1, BTreeSet::from([endpoint]))),
-        End::Scattered { take, among } => Some((*take, among.iter().collect())),
+        // The switch keeps the copies current, so the IO sees what one at their origin sees.
+        End::Scattered { current_with: Some(origin), .. } => Some((1, BTreeSet::from([origin]))),
+        End::Scattered { take, among, .. } => Some((*take, among.iter().collect())),
         End::Controller | End::Loop | End::Missing(_) => None,
     }
 }

@@ -83,6 +83,8 @@ pub enum End {
         take: usize,
         /// The copies.
         among: Vec<Endpoint>,
+        /// The endpoint whose bytes all of them have at any time, if the switches see to that.
+        current_with: Option<Endpoint>,
     },
     /// At the controller, which decides.
     Controller,
@@ -276,7 +278,8 @@ fn scattered(network: &Network<'_>, state: State, scatter: &Scatter, ways: &mut 
     let copy =
         |target: &TargetName| Endpoint { object: object.clone(), target: Some(target.clone()) };
     let among = scatter.among.iter().map(copy).collect();
-    state.ends(End::Scattered { take: scatter.count(), among }, ways);
+    let current_with = network.topology.has_current_copies.then(|| state.home());
+    state.ends(End::Scattered { take: scatter.count(), among, current_with }, ways);
 }
 
 /// Sends an IO to its endpoint. The IO first passes the switch in front of the endpoint, unless it
@@ -325,7 +328,7 @@ impl fmt::Display for Way {
         }
         match &self.end {
             End::Served(endpoint) => write!(f, " {endpoint}"),
-            End::Scattered { take, among } => {
+            End::Scattered { take, among, .. } => {
                 let all: Vec<_> = among.iter().map(Endpoint::to_string).collect();
                 write!(f, " {take} of {}", all.join(", "))
             }

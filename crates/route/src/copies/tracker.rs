@@ -255,6 +255,11 @@ impl Copies {
         makings
     }
 
+    /// A read goes to this target, after a copy has failed to serve it.
+    pub fn read_began(&mut self, target: &TargetName) {
+        self.targets.began(target);
+    }
+
     /// A read that went to this target is over.
     pub fn read_ended(&mut self, target: &TargetName) {
         self.targets.ended(target);

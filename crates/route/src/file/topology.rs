@@ -33,6 +33,9 @@ pub struct Topology {
     pub programs: BTreeMap<ProgramName, Vec<Destination>>,
     /// The switches. An IO enters at the first one that is at its source.
     pub switches: Vec<(SwitchName, Location)>,
+    /// Whether each switch keeps the copies of an object current to which its rules scatter reads,
+    /// as nodes do ([`Copies`](crate::Copies)). Otherwise copies are taken to be independent.
+    pub has_current_copies: bool,
 }
 
 impl Topology {

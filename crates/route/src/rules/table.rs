@@ -166,11 +166,11 @@ impl RuleTable {
         }
     }
 
-    /// Whether an installed rule sends reads away from home.
-    pub fn sends_reads_away(&self) -> bool {
+    /// Whether an installed rule sends reads away from home. `is_home` says which destinations have
+    /// the bytes of the home.
+    pub fn sends_reads_away(&self, is_home: impl Fn(&Destination) -> bool) -> bool {
         self.rules.range(RuleId(0)..).any(|(_, rule)| {
-            rule.header.operations.contains(Operation::Read)
-                && rule.destination != Destination::Home
+            rule.header.operations.contains(Operation::Read) && !is_home(&rule.destination)
         })
     }
 

@@ -31,6 +31,8 @@ pub struct Switch {
     pub(super) programs: Programs,
     /// The rules that programs have inserted.
     pub(super) inserted: Inserted,
+    /// Whether the runtime keeps copies current, to which rules scatter reads.
+    keeps_copies: bool,
     /// Whether some installed rule sends reads to another location than the object itself. If not,
     /// the switch need not remember which bytes are in the object itself.
     reads_go_away: bool,
@@ -73,6 +75,7 @@ impl Switch {
             table: RuleTable::default(),
             programs: Programs::new(),
             inserted: Inserted::default(),
+            keeps_copies: false,
             reads_go_away: false,
             previous: None,
             quiesced: vec![everything()],
@@ -83,6 +86,23 @@ impl Switch {
             draining: vec![],
             prepared: BTreeMap::new(),
             aborted: BTreeMap::new(),
+        }
+    }
+
+    /// The same switch with a runtime that keeps copies current ([`Copies`](crate::Copies)). The
+    /// runtime sends reads to current copies before they reach the switch. So a scattered read that
+    /// reaches the switch goes home.
+    #[must_use]
+    pub fn with_current_copies(self) -> Self {
+        Self { keeps_copies: true, ..self }
+    }
+
+    /// Whether an IO with this destination goes to the object itself, or to a copy with its bytes.
+    pub(super) fn is_home(&self, destination: &Destination) -> bool {
+        match destination {
+            Destination::Home => true,
+            Destination::Scatter(_) => self.keeps_copies,
+            _ => false,
         }
     }
 
@@ -119,6 +139,13 @@ impl Switch {
             let placement = Placement { destination: Destination::Home, ..placement };
             self.place(&[Placed { object: object.clone(), placement }]);
         }
+    }
+
+    /// Whether an IO that changes bytes of an object is in flight or held.
+    pub fn is_changing(&self, object: &ObjectId) -> bool {
+        let changes = [Touch { operation: Operation::Read, span: Some(Span::WHOLE) }];
+        self.in_flight.on(object).any(|flying| flying.is_in_the_way_of(&changes, None))
+            || self.waiting.is_before(object, &changes)
     }
 
     /// How many IOs are in flight, and how many are held.
@@ -308,7 +335,7 @@ impl Switch {
         for Placed { object, placement } in rules.placed {
             table.place(&object, placement)?;
         }
-        self.reads_go_away = table.sends_reads_away();
+        self.reads_go_away = table.sends_reads_away(|destination| self.is_home(destination));
         self.keep_inserted(&table, &rules.programs);
         self.table = table;
         self.programs = rules.programs;

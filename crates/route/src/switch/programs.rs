@@ -48,7 +48,12 @@ impl Switch {
         let rule = piece.rule.and_then(|id| Some((id, self.table.get(id)?)));
         let Some((id, rule)) = rule else { return Ok(vec![Part::Goes(piece, None)]) };
         let Destination::Program(program) = &rule.destination else {
-            return Ok(vec![Part::Goes(piece, Some(rule.destination.clone()))]);
+            // A scattered read takes the same way as IO without a rule, so that the engine at the
+            // home orders it with the writes there.
+            let is_scattered = matches!(rule.destination, Destination::Scatter(_));
+            let stays = is_scattered && self.is_home(&rule.destination);
+            let to = (!stays).then(|| rule.destination.clone());
+            return Ok(vec![Part::Goes(piece, to)]);
         };
         let touched = arrival.touches.first().copied();
         let touched = touched.ok_or_else(|| {

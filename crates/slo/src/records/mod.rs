@@ -16,8 +16,8 @@ mod stored_profile;
 
 pub use promise::{Promise, PromisedFlow};
 pub(crate) use state::{
-    ENFORCE_KEY, LINK_PREFIX, ORDER_KEY, POOL_PREFIX, TARGET_PREFIX, TENANT_PREFIX, WEIGHT_PREFIX,
-    encode,
+    BACKGROUND_TENANT, ENFORCE_KEY, LINK_PREFIX, ORDER_KEY, POOL_PREFIX, TARGET_PREFIX,
+    TENANT_PREFIX, WEIGHT_PREFIX, encode,
 };
 pub use state::{SloState, background_tenant, system_tenant};
 pub use stored_profile::StoredProfile;

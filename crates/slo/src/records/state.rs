@@ -30,10 +30,13 @@ pub fn system_tenant() -> TenantName {
     TenantName::new("nacre.system").expect("a literal")
 }
 
-/// The tenant of nacre's own background work: scrub, compaction and layout changes. Like any tenant
+/// The name of [`background_tenant`].
+pub(crate) const BACKGROUND_TENANT: &str = "nacre.background";
+
+/// The tenant of nacre's own background work: scrub, compaction, layout changes and copies. Like any tenant
 /// without a promise, it has a weight.
 pub fn background_tenant() -> TenantName {
-    TenantName::new("nacre.background").expect("a literal")
+    TenantName::new(BACKGROUND_TENANT).expect("a literal")
 }
 
 /// The contents of the map `slo`. The default value stands for an empty map: there are no promises,

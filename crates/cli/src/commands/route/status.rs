@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre::{ClusterFile, RoleName, Sessions};
-use nacre_node::{ROUTE_SERVICE, RouteStatus};
+use nacre_node::{CopiesStatus, ROUTE_SERVICE, RouteStatus};
 use nacre_object::{Error, Result};
 
 use crate::out::{Out, note, printable, table};
@@ -75,6 +75,7 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
                 let (target, problem) = (&status.target, printable(problem));
                 lines.push(format!("{target}: the latest rules are not in force: {problem}"));
             }
+            lines.extend(copies_line(status, out));
             lines.push(format!(
                 "{}: {} of {} objects lie elsewhere; {} IOs are in flight, {} wait; {} spans are in doubt; rules of epoch {}",
                 status.target,
@@ -88,4 +89,22 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
         }
         lines.join("\n")
     })
+}
+
+/// What a switch says of the copies of its objects; `None` if it has read none and made none.
+fn copies_line(status: &RouteStatus, out: Out) -> Option<String> {
+    let copies = &status.copies;
+    if *copies == CopiesStatus::default() {
+        return None;
+    }
+    let read = |(target, count): (&String, &u64)| format!("{} {count}", printable(target));
+    let reads: Vec<_> = copies.reads.iter().map(read).collect();
+    Some(format!(
+        "{}: {} copies are current ({}), {} are in the making; reads served: {}",
+        status.target,
+        copies.current,
+        out.size(copies.bytes),
+        copies.in_the_making,
+        if reads.is_empty() { "none".to_owned() } else { reads.join(", ") }
+    ))
 }

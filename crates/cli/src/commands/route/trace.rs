@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre::{Cluster, ClusterFile, RoleName, Sessions};
-use nacre_node::{ROUTE_SERVICE, RouteWay};
+use nacre_node::{CopyWay, ROUTE_SERVICE, RouteWay};
 use nacre_object::{Error, Result};
 use nacre_route::Io;
 
@@ -37,7 +37,7 @@ pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: 
             };
             vec![
                 way.span.clone().unwrap_or_else(|| "no bytes".to_owned()),
-                printable(&way.destination),
+                destination(way),
                 way.object.as_deref().map_or_else(|| "-".to_owned(), printable),
                 way.application.as_deref().map_or_else(|| "-".to_owned(), printable),
                 why,
@@ -46,4 +46,17 @@ pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: 
         let rows: Vec<_> = ways.iter().map(row).collect();
         table(&["bytes", "node", "object", "application", "why"], &rows)
     })
+}
+
+/// The node of a way; for a scattered read, all targets that the rule names.
+fn destination(way: &RouteWay) -> String {
+    if way.copies.is_empty() {
+        return printable(&way.destination);
+    }
+    let target = |copy: &CopyWay| {
+        let state = if copy.is_current { "current" } else { "no current copy" };
+        format!("{} ({state})", printable(&copy.target))
+    };
+    let targets: Vec<_> = way.copies.iter().map(target).collect();
+    format!("one of {}", targets.join(", "))
 }

@@ -1,0 +1,141 @@
+//! The part of the service `route` that keeps copies for the switches of other nodes.
+//!
+//! | method | input | answer |
+//! | --- | --- | --- |
+//! | `copy-write`, `copy-drop` | a [`Question`], then the input of `write` or `drop` of the class `copied` | nothing |
+//! | `copy-read` | a [`Question`] with a span, then a [`CopyTag`] | the bytes |
+//! | `copies` | a [`CopyListAsk`] in JSON | a [`CopyList`] in JSON: the objects of one target of which this node keeps copies |
+//!
+//! A switch's requests carry its term. Once the node has served a request of a term, it refuses
+//! that switch's requests of earlier terms. Besides, each copy has a tag, which the class compares
+//! with that of the request. So a delayed request of a switch that has died changes no later copy.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use nacre_object::limits::MAX_REPLY_BYTES;
+use nacre_object::{
+    ClassCall, Error, ErrorKind, ListRequest, ObjectId, ObjectName, Op, OpResult, Result, Store,
+    TargetName,
+};
+use nacre_route::{COPIED_CLASS, CopyHead, CopyTag};
+use serde::{Deserialize, Serialize};
+
+use crate::routes::NodeSwitch;
+use crate::routes::service::Question;
+
+/// Names in one page of a [`CopyList`].
+const PAGE_NAMES: usize = 1024;
+
+/// A switch's question which copies a node keeps for it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CopyListAsk {
+    pub home_target: String,
+    pub term: u64,
+    /// Where the page begins.
+    pub after: Option<String>,
+}
+
+/// The objects of one target of which a node keeps copies.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(in crate::routes) struct CopyList {
+    pub homes: Vec<String>,
+    /// Where the next page begins.
+    pub next: Option<String>,
+}
+
+/// Keeps copies for other nodes.
+#[derive(Debug)]
+pub(in crate::routes) struct CopyKeeper {
+    switch: Arc<NodeSwitch>,
+    /// For each target, the latest term of its switch. The targets are those of the cluster.
+    terms: Mutex<HashMap<TargetName, u64>>,
+}
+
+impl CopyKeeper {
+    pub fn new(switch: Arc<NodeSwitch>) -> Self {
+        Self { switch, terms: Mutex::default() }
+    }
+
+    /// Refuses a request of an earlier term.
+    fn admit(&self, home_target: &str, term: u64) -> Result<()> {
+        let target: TargetName = home_target.parse()?;
+        self.switch.places().check_target(&target)?;
+        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = terms.entry(target).or_default();
+        if term < *latest {
+            return Err(Error::stale("the switch that sent this request has other rules since"));
+        }
+        *latest = term;
+        Ok(())
+    }
+
+    /// Serves a request about one copy.
+    pub async fn serve(&self, method: &str, input: Bytes) -> Result<Bytes> {
+        let question = Question::decode(input)?;
+        let object: ObjectId = question.object.parse()?;
+        if !self.switch.places().is_copy(&object) {
+            return Err(Error::denied("the object does not store a copy").on(&object));
+        }
+        self.admit(&question.home_target, question.term).map_err(|error| error.on(&object))?;
+        match (method, question.span) {
+            ("copy-read", Some((start, end))) => {
+                let length = end.saturating_sub(start).min(MAX_REPLY_BYTES as u64);
+                self.read(&question, object, Op::Read { offset: start, length }).await
+            }
+            ("copy-read", None) => Err(Error::invalid("the request reads no bytes").on(&object)),
+            ("copy-write", _) => self.call(&question, object, "write").await,
+            ("copy-drop", _) => self.call(&question, object, "drop").await,
+            _ => Err(Error::unsupported(format!("no copy has the method {method:?}"))),
+        }
+    }
+
+    /// Reads header and bytes at once, so that both belong to one copy.
+    async fn read(&self, question: &Question, object: ObjectId, read: Op) -> Result<Bytes> {
+        let tag = CopyTag::decode(question.payload.clone())?;
+        let request = question.request(object.clone(), vec![Op::MapGetHeader, read])?;
+        let mut results = self.switch.base().submit(request).await?.results.into_iter();
+        let (Some(OpResult::Data(head)), Some(OpResult::Data(data))) =
+            (results.next(), results.next())
+        else {
+            return Err(Error::corrupt("the reply to a read of a copy has no data").on(&object));
+        };
+        match CopyHead::decode(head)?.serves(tag) {
+            true => Ok(data),
+            false => Err(Error::stale("the target has another copy").on(&object)),
+        }
+    }
+
+    async fn call(&self, question: &Question, object: ObjectId, method: &str) -> Result<Bytes> {
+        let call = ClassCall {
+            class: COPIED_CLASS.parse()?,
+            method: method.parse()?,
+            version: None,
+            input: question.payload.clone(),
+        };
+        let request = question.request(object, vec![Op::Call(call)])?;
+        match self.switch.base().submit(request).await {
+            Err(error) if method == "drop" && error.kind() == ErrorKind::NotFound => {
+                Ok(Bytes::new())
+            }
+            reply => reply.map(|_| Bytes::new()),
+        }
+    }
+
+    /// Lists the copies that this node keeps for a switch.
+    pub async fn list(&self, input: &[u8]) -> Result<CopyList> {
+        let ask: CopyListAsk = serde_json::from_slice(input)
+            .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
+        self.admit(&ask.home_target, ask.term)?;
+        let places = self.switch.places();
+        let prefix = places.copy_prefix(&ask.home_target.parse()?)?;
+        let after = ask.after.map(ObjectName::new).transpose()?;
+        let pool = places.pool().clone();
+        let request = ListRequest { pool, after, prefix: prefix.clone(), limit: PAGE_NAMES };
+        let listed = self.switch.base().list(request).await?;
+        let home = |name: &ObjectName| name.as_str().strip_prefix(&prefix).map(str::to_owned);
+        let next = listed.names.last().filter(|_| listed.more).map(ToString::to_string);
+        Ok(CopyList { homes: listed.names.iter().filter_map(home).collect(), next })
+    }
+}

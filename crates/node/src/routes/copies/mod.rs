@@ -1,0 +1,21 @@
+//! Copies of objects for reads, which rules such as `* r data/hot/* -> one storage.0,storage.1`
+//! allow. The pure state machine [`nacre_route::Copies`] says which copies are current, and which
+//! one serves a read.
+//!
+//! - [`reads`]: the way of a request on an object with such a rule. Anything that may change the
+//!   object first takes its copies out of the read set.
+//! - [`maker`]: makes a copy, from this node's own object.
+//! - [`sweeper`]: drops the copies that nobody needs, also those that this switch does not know.
+//! - [`keeper`]: the part of the service `route` that stores copies for other nodes.
+//! - [`report`]: what the node says of its copies.
+
+mod keeper;
+mod maker;
+mod reads;
+mod report;
+mod sweeper;
+
+pub(super) use keeper::CopyKeeper;
+pub(super) use report::copy_ways;
+pub use report::{CopiesStatus, CopyWay};
+pub(super) use sweeper::run;

@@ -1,0 +1,215 @@
+//! The way of a request on an object that has copies, or may have some.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_object::{
+    Error, ErrorKind, ObjectId, ObjectStat, Op, OpResult, Reply, Request, Result, Stack, TargetName,
+};
+use nacre_route::{
+    CopyTag, Destination, Io, Making, Operation, ReadFailure, ReadFrom, RuleId, RuleTable, Scatter,
+    Span, Touch,
+};
+use tokio::sync::oneshot;
+
+use crate::routes::NodeSwitch;
+use crate::routes::service::{Question, ROUTE_SERVICE};
+use crate::routes::work::Completed;
+
+/// How long a target may take to answer a read of a copy. After that the read goes home, and the
+/// client waits longer than both together.
+const COPY_READ_TIME: Duration = Duration::from_secs(2);
+
+/// A read about which a rule with copies decides.
+struct Planned {
+    from: ReadFrom,
+    make: Vec<Making>,
+    /// Counts as outstanding at its target while this lives.
+    outstanding: Outstanding,
+}
+
+/// A read that a target has not answered yet.
+struct Outstanding {
+    switch: Arc<NodeSwitch>,
+    target: TargetName,
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.switch.core().copies.read_ended(&self.target);
+    }
+}
+
+/// A request in flight that may change an object. While this lives, no read goes to a copy.
+struct ChangeInFlight {
+    switch: Arc<NodeSwitch>,
+    object: ObjectId,
+}
+
+impl ChangeInFlight {
+    fn begin(switch: &Arc<NodeSwitch>, object: &ObjectId) -> Self {
+        switch.core().copies.change_began(object);
+        Self { switch: Arc::clone(switch), object: object.clone() }
+    }
+}
+
+impl Drop for ChangeInFlight {
+    fn drop(&mut self) {
+        let now = self.switch.now();
+        self.switch.core().copies.change_ended(now, &self.object);
+    }
+}
+
+impl NodeSwitch {
+    /// Runs a request on an object that has rules, or whose bytes may lie elsewhere.
+    pub(in crate::routes) async fn submit(
+        self: &Arc<Self>,
+        next: Stack,
+        request: Request,
+    ) -> Result<Reply> {
+        if !self.is_copied(&request.header.object) {
+            return self.submit_by_rules(next, request).await;
+        }
+        if request.ops.iter().any(Op::is_write) {
+            return self.change(next, request).await;
+        }
+        match request.ops.as_slice() {
+            [Op::Read { offset, length }] | [Op::Read { offset, length }, Op::Stat]
+                if request.header.snapshot.is_none() =>
+            {
+                let span = Span::new(*offset, offset.saturating_add(*length));
+                self.read(next, request, span).await
+            }
+            _ => self.submit_by_rules(next, request).await,
+        }
+    }
+
+    /// Runs a request that may change its object. It runs to its end even if the caller gives up,
+    /// because no copy may be made meanwhile.
+    async fn change(self: &Arc<Self>, next: Stack, request: Request) -> Result<Reply> {
+        let change = ChangeInFlight::begin(self, &request.header.object);
+        let switch = Arc::clone(self);
+        let (reply, replied) = oneshot::channel();
+        Completed::of(async move {
+            let answer = switch.submit_by_rules(next, request).await;
+            drop(change);
+            // The client may have given up.
+            let _ = reply.send(answer);
+        })
+        .await;
+        replied
+            .await
+            .unwrap_or_else(|_| Err(Error::unavailable("the node is stopping").hint("try again")))
+    }
+
+    /// Reads from a current copy, or from the home.
+    async fn read(
+        self: &Arc<Self>,
+        next: Stack,
+        request: Request,
+        span: Option<Span>,
+    ) -> Result<Reply> {
+        let planned = span.and_then(|span| Some((span, self.plan_read(&request, span)?)));
+        let Some((span, Planned { from, make, mut outstanding })) = planned else {
+            return self.submit_by_rules(next, request).await;
+        };
+        for making in make {
+            tokio::spawn(Arc::clone(self).make_copy(making));
+        }
+        if let ReadFrom::Copy { target, tag, stat } = from {
+            let object = &request.header.object;
+            match self.read_copy(&request, &target, tag, span).await {
+                Ok(data) => {
+                    self.core().copies.read_served(&target);
+                    return Ok(reply(&request, data, stat));
+                }
+                Err(why) => {
+                    let now = self.now();
+                    self.core().copies.read_failed(now, object, (&target, tag), why);
+                    outstanding = self.outstanding_at_home();
+                }
+            }
+        }
+        let reply = self.submit_by_rules(next, request).await;
+        if reply.is_ok() {
+            self.core().copies.read_served(&outstanding.target);
+        }
+        reply
+    }
+
+    fn outstanding_at_home(self: &Arc<Self>) -> Outstanding {
+        let mut core = self.core();
+        let target = core.copies.own().clone();
+        core.copies.read_began(&target);
+        Outstanding { switch: Arc::clone(self), target }
+    }
+
+    /// Asks the state machine where a read goes. `None` if no rule with copies decides about all of
+    /// its bytes.
+    fn plan_read(self: &Arc<Self>, request: &Request, span: Span) -> Option<Planned> {
+        let touch = Touch { operation: Operation::Read, span: Some(span) };
+        let io = Io::of(&request.header, None, touch);
+        let (now, random) = (self.now(), self.random());
+        let mut core = self.core();
+        let core = &mut *core;
+        core.switch.installed()?;
+        let (rule, scatter) = scatter_of(core.switch.table(), &io)?;
+        let planned = core.copies.read(now, &io.object, scatter, random);
+        let target = match &planned.from {
+            ReadFrom::Home => core.copies.own().clone(),
+            ReadFrom::Copy { target, .. } => {
+                core.tally.decided(rule, core.switch.table());
+                target.clone()
+            }
+        };
+        let outstanding = Outstanding { switch: Arc::clone(self), target };
+        Some(Planned { from: planned.from, make: planned.make, outstanding })
+    }
+
+    async fn read_copy(
+        &self,
+        request: &Request,
+        target: &TargetName,
+        tag: CopyTag,
+        span: Span,
+    ) -> Result<Bytes, ReadFailure> {
+        let asked = async {
+            let place = self.places().copy(&request.header.object, target)?;
+            let question =
+                Question::new(self, &request.header, &place, Some(span), tag.encode()).encode()?;
+            let transport = self.transport()?;
+            transport.ask(&place.node, ROUTE_SERVICE, "copy-read", question, COPY_READ_TIME).await
+        };
+        asked.await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::Stale => ReadFailure::Lost,
+            _ => ReadFailure::Target,
+        })
+    }
+}
+
+/// The rule that sends all bytes of a read to copies, and the copies.
+pub(in crate::routes) fn scatter_of<'a>(
+    table: &'a RuleTable,
+    io: &Io,
+) -> Option<(RuleId, &'a Scatter)> {
+    let segments = table.route(io).ok()?;
+    let mut ways = segments.iter().map(|segment| {
+        let id = segment.rule?;
+        match &table.get(id)?.destination {
+            Destination::Scatter(scatter) => Some((id, scatter)),
+            _ => None,
+        }
+    });
+    let first = ways.next()??;
+    ways.all(|way| way.is_some_and(|(_, scatter)| scatter == first.1)).then_some(first)
+}
+
+/// The reply to a read, or to a read and a `stat`, of a copy.
+fn reply(request: &Request, data: Bytes, stat: ObjectStat) -> Reply {
+    let mut results = vec![OpResult::Data(data)];
+    if request.ops.len() > 1 {
+        results.push(OpResult::Stat(stat));
+    }
+    Reply { version: stat.version, results }
+}
