@@ -12,8 +12,9 @@ use tokio::sync::OnceCell;
 use crate::{
     Figure, append, balance_sequencers, balancer_model, balancer_tick, brados_call, brados_choose,
     brados_compile, brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call,
-    handover, migrate, object, propagate, read, recover, route_caches, route_recover, route_switch,
-    scale, sequencer, sequencer_caps, slo_decide, slo_keep, slo_overhead, slo_place, start,
+    handover, migrate, object, propagate, read, recover, route_caches, route_recover,
+    route_replicas, route_switch, scale, sequencer, sequencer_caps, slo_decide, slo_keep,
+    slo_overhead, slo_place, start,
 };
 
 /// Objects to which `scale` fills a pool by default: about half a minute of writes.
@@ -70,6 +71,8 @@ pub enum Bench {
     RouteRecover,
     /// A cache divided among tenants beside one for all.
     RouteCaches,
+    /// Reads of objects with copies beside reads of the objects alone.
+    RouteReplicas,
     /// The time until an activated program runs on all subscribers.
     Propagate,
     /// How long clients cannot write to a log after a process was killed.
@@ -108,6 +111,7 @@ impl Bench {
         Self::RouteSwitch,
         Self::RouteRecover,
         Self::RouteCaches,
+        Self::RouteReplicas,
         Self::Propagate,
         Self::Recover,
         Self::Scale,
@@ -153,6 +157,7 @@ impl Bench {
             Self::RouteSwitch => "route-switch",
             Self::RouteRecover => "route-recover",
             Self::RouteCaches => "route-caches",
+            Self::RouteReplicas => "route-replicas",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
             Self::Scale => "scale",
@@ -283,6 +288,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::RouteSwitch => route_switch::run(setup, report).await,
         Bench::RouteRecover => route_recover::run(setup, report).await,
         Bench::RouteCaches => route_caches::run(setup, report).await,
+        Bench::RouteReplicas => route_replicas::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,

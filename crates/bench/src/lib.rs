@@ -43,6 +43,7 @@ mod recover;
 mod redis_server;
 mod route_caches;
 mod route_recover;
+mod route_replicas;
 mod route_switch;
 mod scale;
 mod scratch;
