@@ -137,6 +137,23 @@ fn a_copy_during_whose_making_a_change_began_never_becomes_current() {
 }
 
 #[test]
+fn a_change_whose_end_is_not_told_ends_the_use_of_copies_too() {
+    let mut at = Fixture::new("one s.1 random");
+    let (_, makings) = at.read(0, "x");
+    at.made(0, &makings[0]);
+    at.copies.leave_read_set(&object("x"));
+    assert_eq!(from(&at.read(0, "x").0), "home");
+}
+
+#[test]
+fn a_switch_without_rules_orders_no_copies_because_their_tags_would_not_be_unique() {
+    let settings = CopySettings { reads: 1, ..CopySettings::default() };
+    let mut copies = Copies::new("s.0".parse().unwrap(), settings);
+    let planned = copies.read(Duration::ZERO, &object("x"), &scatter("one s.1"), 0);
+    assert_eq!((planned.from, planned.make), (ReadFrom::Home, vec![]));
+}
+
+#[test]
 fn a_silent_target_rests_for_a_growing_time_and_keeps_its_copies() {
     let mut at = Fixture::new("one s.1 random");
     let (_, makings) = at.read(0, "x");

@@ -21,7 +21,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use super::RoutePrograms;
 use super::concern::{Concern, FreePass, Matches, is_scattering};
 use super::homes::Homes;
-use super::pieces::PieceWork;
+use super::pieces::{PieceWork, span_of};
 use super::places::{Places, RoutedLocation};
 use super::routed_changes::RoutedChanges;
 use super::statistics::{Statistics, SwitchCounts};
@@ -259,30 +259,28 @@ impl NodeSwitch {
         concern.is_followed(object)
     }
 
-    /// Whether a rule lets reads of an object go to copies.
-    pub(super) fn is_copied(&self, object: &ObjectId) -> bool {
+    /// A pass for an IO on an object that no rule lets copy.
+    pub(super) fn uncopied(&self, object: &ObjectId) -> Option<FreePass> {
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
-        concern.is_copied(object)
+        (!concern.is_copied(object)).then(|| concern.pass_by())
     }
 
-    fn pass_by(&self) -> FreePass {
-        self.concern.read().unwrap_or_else(PoisonError::into_inner).pass_by()
-    }
-
-    /// Runs a request by the rules, without regard to copies.
+    /// Runs a request by the rules, without regard to copies. The pass is for a request that the
+    /// pure switch does not see.
     pub(super) async fn submit_by_rules(
         self: &Arc<Self>,
         next: Stack,
         request: Request,
+        pass: Option<FreePass>,
     ) -> Result<Reply> {
         let is_of_bytes = touches(&request).iter().any(|touch| touch.span.is_some());
         // Attributes, keys and snapshots stay at home.
         if request.header.snapshot.is_some() || !is_of_bytes {
-            let pass = self.pass_by();
             let reply = next.submit(request).await;
             drop(pass);
             return reply;
         }
+        drop(pass);
         match request.ops.as_slice() {
             [Op::Stat] => self.stat(&next, request).await,
             [Op::Read { .. }] => self.run(next, request, None).await,
@@ -318,6 +316,13 @@ impl NodeSwitch {
         };
         let works = {
             let mut core = self.core();
+            let object = &live.request.header.object;
+            let moves = || core.switch.table().made_over(object, Span::WHOLE).is_some();
+            if live.request.ops.iter().any(Op::is_write) || (homeward.is_some() && moves()) {
+                // The IO may have begun before the rule that allows copies.
+                let object = object.clone();
+                core.copies.leave_read_set(&object);
+            }
             core.live.insert(io, live);
             core.step(self.clock.monotonic(), event)
         };
@@ -413,7 +418,8 @@ impl Core {
                 }
                 let (object, span) = {
                     let live = self.live.get(&io)?;
-                    (live.request.header.object.clone(), span_of(&ops))
+                    let span = if let [op] = ops.as_slice() { span_of(op) } else { None };
+                    (live.request.header.object.clone(), span)
                 };
                 let placed = self.table().placed(&object, span.unwrap_or(Span::WHOLE));
                 let application = rule
@@ -467,17 +473,6 @@ impl Core {
             | Command::AskPeer { .. }
             | Command::AnswerPeer { .. } => None,
         }
-    }
-}
-
-/// The bytes of a single read or write.
-fn span_of(ops: &[Op]) -> Option<Span> {
-    match ops {
-        [Op::Read { offset, length }] => Span::new(*offset, offset.saturating_add(*length)),
-        [Op::Write { offset, data }] => {
-            Span::new(*offset, offset.saturating_add(data.len() as u64))
-        }
-        _ => None,
     }
 }
 

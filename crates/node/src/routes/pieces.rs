@@ -284,7 +284,8 @@ impl PieceWork {
     }
 }
 
-fn span_of(op: &Op) -> Option<Span> {
+/// The bytes of a read or write.
+pub(super) fn span_of(op: &Op) -> Option<Span> {
     match op {
         Op::Read { offset, length } => Span::new(*offset, offset.saturating_add(*length)),
         Op::Write { offset, data } => Span::new(*offset, offset.saturating_add(data.len() as u64)),

@@ -231,6 +231,10 @@ impl Copies {
         // The nearest target is the home itself, so no read would go to a copy.
         let is_useless = scatter.choice == Choice::Nearest && scatter.among.contains(&self.own);
         let is_changing = self.changes.contains_key(object);
+        // Without a term, tags would not be unique.
+        if self.term == Term::default() {
+            return vec![];
+        }
         if is_useless || is_changing || self.bytes >= MAX_COPIED_BYTES {
             return vec![];
         }
@@ -297,6 +301,12 @@ impl Copies {
     /// Something has arrived that may change an object, its attributes or its keys.
     pub fn change_began(&mut self, object: &ObjectId) {
         *self.changes.entry(object.clone()).or_default() += 1;
+        self.void(object);
+    }
+
+    /// A change has arrived whose end this state machine does not hear of. Until it is over, the
+    /// runtime must fail the copies of the object that are made.
+    pub fn leave_read_set(&mut self, object: &ObjectId) {
         self.void(object);
     }
 

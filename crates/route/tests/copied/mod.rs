@@ -3,6 +3,7 @@
 
 mod home;
 mod keeper;
+mod process;
 mod world;
 
 pub use world::World;

@@ -1,6 +1,6 @@
 //! Clients, a switch with its home, and targets with copies, on one network.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,12 +9,12 @@ use nacre_conformance::Chronicle;
 use nacre_conformance::network::{Delivery, Leg, Network};
 use nacre_object::ObjectId;
 use nacre_route::{
-    Choice, Copies, CopySettings, CopyTag, CopyToDrop, CopyWrite, MakeFailure, Making, ReadFailure,
-    ReadFrom, Scatter, Take, Term,
+    Choice, CopyTag, CopyToDrop, CopyWrite, MakeFailure, ReadFailure, ReadFrom, Scatter, Take, Term,
 };
 
 use super::home::Home;
 use super::keeper::Keeper;
+use super::process::{Asked, MakingCopy, Process, Waiting, object_id, process};
 use super::{
     Answer, Ask, AtHome, BLOCK_BYTES, BLOCKS, CLIENTS, Change, HomeAnswer, KEEPERS, OBJECTS, Party,
     Sabotage, keeper_of, target,
@@ -32,7 +32,7 @@ const CHANGE_ONE_IN: u64 = 20;
 /// Operations that each client completes after the storm.
 const CALM_OPERATIONS: u64 = 20;
 
-type Question = Delivery<Party, Ask, Answer>;
+pub type Question = Delivery<Party, Ask, Answer>;
 
 /// An operation of a client.
 struct Operation {
@@ -45,37 +45,6 @@ struct Operation {
 struct Client {
     operation: Option<(u64, Operation)>,
     done: u64,
-}
-
-/// Why the switch has asked its engine.
-enum Waiting {
-    Read(Question),
-    Change(Question),
-    Make(usize),
-}
-
-/// A copy in the making.
-struct MakingCopy {
-    making: Making,
-    object: usize,
-    stat: Option<nacre_object::ObjectStat>,
-    block: u64,
-    is_at_end: bool,
-}
-
-/// A question of the switch to a target with copies.
-enum Asked {
-    Piece(usize),
-    Read { question: Question, keeper: usize, tag: CopyTag },
-}
-
-/// The process of the home: all of it is lost in a crash.
-struct Process {
-    number: u64,
-    copies: Copies,
-    waiting: BTreeMap<u64, Waiting>,
-    makings: BTreeMap<usize, MakingCopy>,
-    asked: BTreeMap<u64, Asked>,
 }
 
 pub struct World {
@@ -95,25 +64,6 @@ pub struct World {
     sabotage: Option<Sabotage>,
     told: Chronicle,
     violation: Option<String>,
-}
-
-fn object_id(object: usize) -> ObjectId {
-    format!("data/o{object}").parse().unwrap()
-}
-
-fn process(number: u64, sabotage: Option<Sabotage>) -> Process {
-    let (quiet, rest) = (Duration::from_millis(8), Duration::from_millis(15));
-    let settings = CopySettings { quiet, reads: 2, rest };
-    let mut copies = Copies::new("s.0".parse().unwrap(), settings);
-    let term = if sabotage == Some(Sabotage::TagsReused) { 1 } else { number };
-    copies.rules_changed(Term(term), |_| true);
-    Process {
-        number,
-        copies,
-        waiting: BTreeMap::new(),
-        makings: BTreeMap::new(),
-        asked: BTreeMap::new(),
-    }
 }
 
 impl World {

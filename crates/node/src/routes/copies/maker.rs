@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_object::{
-    Error, ErrorKind, IoHeader, ObjectId, ObjectStat, Op, OpResult, Request, Result, Store,
-};
+use nacre_object::{Error, ErrorKind, ObjectId, ObjectStat, Op, OpResult, Request, Result, Store};
 use nacre_route::limits::MAX_COPY_BYTES;
 use nacre_route::{CopyWrite, MakeFailure, Making, Span};
 use nacre_slo::background_tenant;
@@ -95,17 +93,7 @@ impl NodeSwitch {
         payload: Bytes,
     ) -> Result<()> {
         let header = background(place.object.clone(), Op::Stat)?.header;
-        self.ask_keeper_for(&header, place, method, payload).await
-    }
-
-    async fn ask_keeper_for(
-        &self,
-        header: &IoHeader,
-        place: &RoutedLocation,
-        method: &'static str,
-        payload: Bytes,
-    ) -> Result<()> {
-        let question = Question::new(self, header, place, None, payload).encode()?;
+        let question = Question::new(self, &header, place, None, payload).encode()?;
         let transport = self.transport()?;
         transport.ask(&place.node, ROUTE_SERVICE, method, question, PIECE_TIME).await.map(drop)
     }

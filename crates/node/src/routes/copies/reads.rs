@@ -68,8 +68,8 @@ impl NodeSwitch {
         next: Stack,
         request: Request,
     ) -> Result<Reply> {
-        if !self.is_copied(&request.header.object) {
-            return self.submit_by_rules(next, request).await;
+        if let Some(pass) = self.uncopied(&request.header.object) {
+            return self.submit_by_rules(next, request, Some(pass)).await;
         }
         if request.ops.iter().any(Op::is_write) {
             return self.change(next, request).await;
@@ -81,7 +81,7 @@ impl NodeSwitch {
                 let span = Span::new(*offset, offset.saturating_add(*length));
                 self.read(next, request, span).await
             }
-            _ => self.submit_by_rules(next, request).await,
+            _ => self.submit_by_rules(next, request, None).await,
         }
     }
 
@@ -92,7 +92,7 @@ impl NodeSwitch {
         let switch = Arc::clone(self);
         let (reply, replied) = oneshot::channel();
         Completed::of(async move {
-            let answer = switch.submit_by_rules(next, request).await;
+            let answer = switch.submit_by_rules(next, request, None).await;
             drop(change);
             // The client may have given up.
             let _ = reply.send(answer);
@@ -112,7 +112,7 @@ impl NodeSwitch {
     ) -> Result<Reply> {
         let planned = span.and_then(|span| Some((span, self.plan_read(&request, span)?)));
         let Some((span, Planned { from, make, mut outstanding })) = planned else {
-            return self.submit_by_rules(next, request).await;
+            return self.submit_by_rules(next, request, None).await;
         };
         for making in make {
             tokio::spawn(Arc::clone(self).make_copy(making));
@@ -131,7 +131,7 @@ impl NodeSwitch {
                 }
             }
         }
-        let reply = self.submit_by_rules(next, request).await;
+        let reply = self.submit_by_rules(next, request, None).await;
         if reply.is_ok() {
             self.core().copies.read_served(&outstanding.target);
         }
