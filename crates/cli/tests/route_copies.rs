@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::routes::{cluster, number, places, put, rules, status};
-use common::{RunningCluster, kill};
+use common::{RunningCluster, kill, shipped};
 use nacre::{Cluster, ClusterFile, ErrorKind, Object, Sessions};
 use nacre_conformance::wait::{eventually, eventually_blocking};
 use nacre_node::ROUTE_SERVICE;
@@ -109,6 +109,34 @@ async fn reads_go_to_copies_and_every_change_is_seen_at_once() {
     let scrubbed = cluster.run(&["scrub", "--json"]);
     assert!(!scrubbed.contains("holder"), "copies lie where their names say: {scrubbed}");
     assert_eq!(kept_copies(&cluster, &away, &home).await, [name.clone()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_application_replicas_copies_an_object_that_is_only_read_until_it_is_written() {
+    let (_folder, cluster) = cluster();
+    let (names, home, _) = places(&cluster, 1).await;
+    let client = Cluster::connect(cluster.folder()).await.unwrap();
+    let name = format!("data/{}", names[0]);
+    let object = client.object(&name.parse().unwrap()).await.unwrap();
+    object.write_full("hot").await.unwrap();
+    let program = shipped("control/replicas.lua");
+    cluster.run(&["program", "put", "control/replicas", &program, "--activate"]);
+    let settings = ["--set", "read_only_seconds=1", "--set", "least_reads=1"];
+    cluster.run(&[&["route", "start", "replicas", "--every", "0.2"][..], &settings].concat());
+    let rules = || cluster.run(&["route", "ls", "--json"]);
+    eventually("a rule spreads the reads", async || {
+        object.read(0, 3).await.unwrap();
+        rules().contains(&format!("* r {name} -> one {home},"))
+    })
+    .await;
+    eventually("two other targets serve reads", async || {
+        object.read(0, 3).await.unwrap();
+        of_copies(&cluster, &home, "current") == Some(2)
+    })
+    .await;
+    object.write_full("new").await.unwrap();
+    assert_eq!(object.read(0, 3).await.unwrap(), "new");
+    eventually("the rule ends", async || rules().is_empty()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
