@@ -56,9 +56,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Whether to seal the memtable now, that is, to queue it for a flush and begin a new one. It
-    /// is sealed when it is full, or when the journal has grown enough since the last seal. While
-    /// sealed memtables wait for disk space, another is sealed only when it is full.
+    /// Whether to seal the memtable now, that is, to queue it for a flush and begin a new one. A
+    /// memtable is sealed when it is full, or when the journal has grown enough since the last
+    /// seal. While sealed memtables wait for disk space, only a full one is sealed.
     pub fn is_seal_due(&self) -> bool {
         let low = self.space.is_low();
         let limit = if low { CHECKPOINT_BYTES_WHEN_LOW } else { CHECKPOINT_BYTES };

@@ -16,8 +16,8 @@ use crate::space::DEFAULT_RESERVE_BYTES;
 /// too, and a process that hosts an idle engine should be small.
 pub const DEFAULT_CACHE_BYTES: u64 = 8 * 1024 * 1024;
 /// How many bytes of entries the memtable holds before it is written to a file. A larger memtable
-/// means fewer merges of files: with a quarter of this size, merges took a sixth of the CPU time
-/// that small writes took. An idle engine writes its memtable earlier.
+/// means fewer merges of files: with a quarter of this size, merges took a sixth of all CPU time
+/// under small writes. An idle engine writes its memtable earlier.
 pub const DEFAULT_MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
 /// The number of shards of a new directory; each is a thread that runs transactions. Two are enough
 /// to keep the disk busy. With more, methods of classes can use more cores.

@@ -4,9 +4,9 @@
 //! A full disk must neither stop the tables in the middle of a flush nor prevent a removal. So
 //! while less space is free than a reserve, transactions that may grow the store are refused with
 //! `Exhausted`. Reads, removals and the background work that frees space go on. A method call, or a
-//! write of zeros, may grow or shrink the store. The engine runs it first, and refuses it before
-//! anything is written if it grew. The free space is measured repeatedly, so writing resumes by
-//! itself.
+//! write of zeros, may grow or shrink the store. The engine runs it first. If it grew the store,
+//! the engine refuses it before anything is written. The free space is measured repeatedly, so
+//! writing resumes by itself.
 //!
 //! Some writes may use part of the reserve, because without them nothing large could be removed.
 //! Small method calls may use a quarter: a log is sealed by such calls before it is removed.
@@ -152,9 +152,9 @@ impl Space {
     }
 }
 
-/// Whether an op may run while the disk is nearly full, because it may not grow the store. That
-/// includes method calls and writes of zeros; [`Space::admit_outcome`] checks them after they have
-/// run.
+/// Whether an op may run while the disk is nearly full, because it need not grow the store.
+/// [`Space::admit_outcome`] checks after the op has run whether a method call or a write of zeros
+/// grew the store.
 fn may_free(op: &Op) -> bool {
     let frees = matches!(
         op,

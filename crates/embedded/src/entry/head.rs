@@ -2,9 +2,9 @@
 //! of the nodes that hold its stream, map and attributes. Every request reads it first. Format 1.
 //!
 //! `1`, then version, time of the last change, size, the nodes of stream, map and attributes (0
-//! means empty), start of the tail of small appends, count of map values kept as payloads, number
-//! of these appends, count of attributes. Or `2` and the same fields, then all bytes of the stream.
-//! With `2`, a small object that is read or written whole takes one look-up.
+//! means empty), start of the tail of small appends, count of map values kept as payloads, count of
+//! small appends in the tail, count of attributes. A head that begins with `2` has the same fields,
+//! then all bytes of the stream. So a small object that is read or written whole takes one look-up.
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};

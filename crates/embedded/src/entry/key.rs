@@ -128,8 +128,8 @@ pub(crate) fn is_head(key: &[u8]) -> bool {
 }
 
 /// Whether no shard but this one changes the entry under this key. True for every head, because a
-/// shard looks up the heads of its own objects only. True for an entry of a node if the node
-/// belongs to this shard; a clone also reads nodes of another shard.
+/// shard looks up the heads of its own objects only. True for an entry of a node only if the node
+/// belongs to this shard, because a clone also reads nodes of other shards.
 pub(crate) fn is_of_shard(shard: u16, key: &[u8]) -> bool {
     match key.first() {
         Some(&HEAD) => true,

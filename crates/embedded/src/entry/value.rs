@@ -4,10 +4,11 @@
 //! A value is either inline (`0`, then its bytes) or a list of pieces of payloads in the journal
 //! (`1`, then 24 bytes a piece). A piece is the segment, offset, length and crc32c of its payload,
 //! then how many bytes to skip and to take. The highest bit of the number to skip says [where the
-//! owner is named](NamedIn).
+//! owner of the payload is recorded](NamedIn).
 //!
-//! Both kinds end in a crc32c over key, tag and body. So an entry that is damaged, or stored under
-//! another key, gives [`nacre_object::ErrorKind::Corrupt`], never wrong data.
+//! Both kinds end in a crc32c over the key and everything before the crc32c. So an entry that is
+//! damaged, or stored under another key, gives [`nacre_object::ErrorKind::Corrupt`], never wrong
+//! data.
 //!
 //! A payload is written once, in the journal record of the transaction that brought it. Table
 //! entries, snapshots and clones share it.

@@ -19,8 +19,8 @@ use crate::entry::value::NamedIn;
 /// The table entries that the records of a segment name.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
-    /// For each table entry that the segment's records name: the offsets of its last value's
-    /// payloads in the segment. Payloads that the entry is known to have released are left out.
+    /// For each table entry that the segment's records name: the offsets of the payloads of its
+    /// last value in these records. Payloads that the entry is known to have released are left out.
     pub named: BTreeMap<Key, Vec<u32>>,
     released: SegmentReleases,
     /// The error if a group could not be read. The entries that the group's records name are then

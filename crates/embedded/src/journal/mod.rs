@@ -361,10 +361,11 @@ impl Journal {
         }
     }
 
-    /// Waits briefly for half as many requests as the last group answered, because a client that
-    /// got its reply usually sends the next request. So busy writers split into two groups: one is
-    /// synced while the other fills. If all joined one group, the writers and the disk would take
-    /// turns waiting. If the committer did not wait, each sync would serve few requests.
+    /// Waits briefly until the group has half as many requests as the last group answered. Clients
+    /// that got a reply usually send their next request soon. So busy writers split into two
+    /// groups: one is synced while the other fills. If all joined one group, the writers and the
+    /// disk would take turns waiting. If the committer did not wait, each sync would serve few
+    /// requests.
     fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let enough = state.last_answers / 2;
         state.committer_wakes_at = Some(enough);

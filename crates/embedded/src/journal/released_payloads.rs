@@ -3,10 +3,9 @@
 //!
 //! To empty a segment, compaction looks up every table entry that the segment's records name as the
 //! *owner* of a payload, that is, as an entry that refers to it. Most of these entries have other
-//! values by then. An entry that has once *released* a payload does not refer to it any more. If
-//! such an entry comes to refer to the payload again, a reference in the tables names the entry. So
-//! compaction need not look up the entries that are remembered here. They are kept in bounded
-//! memory until the process ends.
+//! values by then: they have *released* the payload. Compaction need not look up the entries that
+//! are remembered here, in bounded memory, until the process ends. If such an entry refers to the
+//! payload again, a reference in the tables names the entry.
 //!
 //! **Invariant:** a release is remembered only once the tables contain it.
 //!

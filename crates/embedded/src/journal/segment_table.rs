@@ -167,8 +167,8 @@ impl SegmentTable {
         }
     }
 
-    /// Remembers payloads that were released by their owner, the table entry that the payload's
-    /// record names. The tables must contain the releases already.
+    /// Remembers payloads that were released by their owners, the table entries that the payloads'
+    /// records name. The tables must contain the releases already.
     pub fn note_released(&self, payloads: impl Iterator<Item = (u32, ReleasedPayload)>) {
         let mut accounts = self.accounts();
         payloads.for_each(|(segment, payload)| accounts.released.note(segment, payload));

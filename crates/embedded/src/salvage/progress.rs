@@ -71,9 +71,10 @@ impl Progresses {
         Ok(sequences)
     }
 
-    /// Guesses how many shards the store had. A hash of an object's name, modulo the number of
-    /// shards, is the object's shard, and the numbers of its nodes contain the shard. The guess is
-    /// a number of shards for which the two agree for many objects.
+    /// Guesses how many shards the store had. An object's shard is the hash of its name modulo the
+    /// number of shards. The shard is also part of the numbers of the object's nodes. The guess is
+    /// the smallest number of shards for which the hashes and the node numbers of many objects
+    /// agree.
     fn guessed_count(&self, tables: &TableSnapshot) -> usize {
         let last = self.shards.iter().rposition(|(_, progress)| progress.sequence > 0);
         let at_least = last.map_or(1, |last| last + 1);

@@ -2,7 +2,7 @@
 //! if the engine crashed now.
 //!
 //! The tables have these groups, or will have them within moments. So a checkpoint repairs damage
-//! in them or in the manifest: it writes a new manifest, and the groups are never read again.
+//! in the groups or in the manifest: it writes a new manifest, and the groups are never read again.
 
 use nacre_object::{ErrorKind, Result};
 

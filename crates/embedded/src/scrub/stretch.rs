@@ -12,7 +12,7 @@ use nacre_object::Result;
 use crate::entry::key::{Key, NodeId, PAST_ALL, after_prefix, node_prefix};
 use crate::tables::TableSnapshot;
 
-/// The number of steps of the binary search. So many steps find the first 60 bytes or so of the
+/// The number of steps of the binary search. This many steps find about the first 60 bytes of the
 /// first key that is readable again.
 const MAX_HALVINGS: usize = 512;
 /// The middle of two keys is computed from this many bytes after their common prefix.

@@ -6,9 +6,8 @@
 //!
 //! A write does not update or drop the cached row of its key, because finding the row would cost a
 //! look-up. Instead, the write stores its sequence number in a slot, which the key's hash selects;
-//! many keys share a slot. A reader uses a row only if the slot's number is at most the row's
-//! number and at most the number of the reader's snapshot. So keys that change often miss the
-//! cache.
+//! many keys share a slot. A reader uses a row only if the slot's number exceeds neither the row's
+//! number nor the number of the reader's snapshot. So keys that change often miss the cache.
 //!
 //! **Invariants:**
 //! - A change is noted in its slot before any snapshot can see the change.

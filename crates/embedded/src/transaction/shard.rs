@@ -182,7 +182,7 @@ impl Shard {
     /// synced. A reply to upkeep waits until the tables have the changes.
     ///
     /// # Errors
-    /// As [`crate::journal::Journal::slot`], together with `held`; nothing is changed then.
+    /// The errors of [`crate::journal::Journal::slot`], each with `held`; nothing is changed then.
     pub(crate) fn append(
         &mut self,
         turn: &Turn,

@@ -39,9 +39,9 @@ const QUIET_CHECKPOINT_BYTES: u64 = 4 * 1024 * 1024;
 const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// The most nodes emptied in one round, so that the other jobs get their turn.
 const NODES_AT_ONCE: usize = 64;
-/// The number of removed streams and maps that upkeep skips because their entries are damaged. It
-/// skips them until the store is opened again. With this many, it no longer deletes the entries of
-/// removed streams and maps.
+/// The most removed streams and maps that upkeep skips because their entries are damaged. It skips
+/// them until the store is opened again. Once it skips this many, the next damaged one ends the
+/// deletions in its shard.
 const MAX_NODES_LEFT_ALONE: usize = 16 * 1024;
 /// Bytes moved by one transaction.
 const RELOCATE_BYTES: u64 = 512 * 1024;

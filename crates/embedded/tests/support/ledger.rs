@@ -10,8 +10,8 @@ use nacre_object::{ErrorKind, MapEntry, ObjectId, Op, OpResult, Request, Store};
 
 use super::{append, object, read_all, submit};
 
-/// The n-th record of a writer: its number, then bytes that follow from the number. Some records
-/// are small; some are so large that the engine keeps them in the journal.
+/// The n-th record of a writer: its number, then bytes computed from the number. Some records are
+/// small; some are so large that the engine keeps them in the journal.
 pub fn record(n: u64) -> Bytes {
     let length = [20, 120, 900, 1500, 9000][(n % 5) as usize] + (n % 37) as usize;
     let mut record = n.to_be_bytes().to_vec();
