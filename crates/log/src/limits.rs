@@ -39,8 +39,8 @@ pub(crate) const MAX_WRITE_BYTES: usize = 2 * 1024 * 1024;
 /// How many bytes one read requests in total. The objects that are read share this number. Each
 /// object may exceed its share by one entry.
 pub(crate) const READ_BYTES: u32 = 4 * 1024 * 1024;
-/// How many bytes each object may return at least, if one read asks many objects. So an answer
-/// carries many small entries even in wide stripes.
+/// The smallest share of [`READ_BYTES`] that one object gets, however many objects a read asks. It
+/// is enough for many small entries.
 pub(crate) const READ_SHARE_BYTES: u32 = 64 * 1024;
 /// Positions read at a time.
 pub const MAX_READ_POSITIONS: usize = 4096;
@@ -57,9 +57,9 @@ const _: () = assert!(MAX_WRITE_BYTES + MAX_RECORD_BYTES < MAX_REQUEST_BYTES);
 const _: () =
     assert!(READ_BYTES as usize + MAX_MAP_VALUE_BYTES < nacre_object::limits::MAX_REPLY_BYTES);
 const _: () = assert!(MAX_RECORD_BYTES < MAX_APPEND_BYTES);
-/// How many bytes a range takes in the stored view at most. `COLUMN_BYTES` is the same for a
-/// column.
+/// How many bytes a range takes in the stored view at most, without its columns.
 const RANGE_BYTES: usize = 128;
+/// How many bytes a column of a range takes in the stored view at most.
 const COLUMN_BYTES: usize = 11;
 const _: () = assert!(
     MAX_RANGES * RANGE_BYTES + MAX_COLUMNS * COLUMN_BYTES < MAX_MAP_VALUE_BYTES / 4,

@@ -162,8 +162,8 @@ impl Reader {
 
 /// Takes the view for the next attempt. Returns whether it is later than the view before.
 ///
-/// A later view may have positions on other objects. So only the data found so far is kept, because
-/// a position has the same data under every view.
+/// A position has the same data under every view, so found data is kept. All other results are
+/// dropped, because a later view may have their positions on other objects.
 fn go_on_by(next: KnownView, known: &mut KnownView, found: &mut [Option<Found>]) -> bool {
     let is_later = next.view.epoch() > known.view.epoch();
     if is_later {

@@ -8,7 +8,7 @@
 //! 3. The holder returns the grant with its tail, and the sequencer continues from there.
 //! 4. A holder that does not return its grant in time is evicted: the node claims, seals and
 //!    recovers the log, as after the death of its sequencer. Objects then refuse the holder's
-//!    writes for their epoch.
+//!    writes, because these have an old epoch.
 //!
 //! **Invariant:** the sequencer accepts a tail only from the holder of the current grant, so the
 //! tail never goes back.

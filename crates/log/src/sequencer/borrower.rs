@@ -94,7 +94,7 @@ struct Borrowed {
     idle_since: Time,
     /// Whether the task has been woken since it looked last.
     is_woken: bool,
-    /// If fewer positions are left than this, this client wakes its polling task. The poll reports
+    /// When fewer positions than this are left, the client wakes its polling task. The poll reports
     /// the tail, so the sequencer adds a stripe.
     low: u64,
 }

@@ -18,9 +18,9 @@
 //! **Invariants:**
 //! - Objects are sealed before a view that names them is proposed, so no client meets a missing
 //!   object.
-//! - A position has one object in all views under which it was issued. Positions below the tail at
-//!   which the range is cut stay where they are. The paused sequencer ([`PausedMachine`]) issues no
-//!   other position before the cut is decided.
+//! - A position has one object in all views under which it was issued. A range is cut at the tail,
+//!   and positions below the tail stay where they are. The paused sequencer ([`PausedMachine`])
+//!   issues no position from the tail on before the cut is decided.
 //! - While a client holds the sequencer's capability, the tail is unknown, so the last range is not
 //!   cut.
 
