@@ -14,8 +14,8 @@ use nacre_object::{EntityName, Error, ErrorKind, Op};
 use nacre_registry::limits::{MAX_PENDING_TRIGGERS, MAX_TRIGGER_CHAIN};
 use nacre_registry::{Change, Maps};
 
-/// The memory that this test process may use, in KiB. A test needs more if the host copies one
-/// string of a program each of the four hundred times that the program passes it.
+/// The memory that this test process may use, in KiB. A test program passes the host one large
+/// string four hundred times. With a copy of each, the test needs more memory than this.
 const MAX_PEAK_KIB: u64 = 1 << 20;
 
 /// Makes a source the program of a map.

@@ -36,9 +36,9 @@ pub(super) fn decide(epoch: u64, expected: u64, commit_id: &[u8], next: NextEpoc
 }
 
 /// Decides about a commit that the program of another map triggered. `sequence` is the number of
-/// this trigger. `newest` is about the other map's last trigger that was committed to this map: the
-/// trigger's number, and the epoch that its commit began. By these numbers, each trigger is
-/// committed once and in order.
+/// this trigger. `newest` is the number of the other map's last trigger that was committed to this
+/// map, and the epoch that this commit began. A trigger with a greater number is committed; any
+/// other was committed already.
 pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u64)>) -> Decision {
     match newest {
         Some((newest, at)) if sequence <= newest => Decision::Done(at),

@@ -341,8 +341,8 @@ impl Maps {
         Ok(History { epoch: reply.epoch, first_kept: reply.first_kept, records })
     }
 
-    /// The names of all maps, in order. Leaves out deleted maps; but the object of a deleted map
-    /// stays, so a deleted map that the caller may not read is listed too.
+    /// The names of all maps, in order. Leaves out deleted maps, except those that the caller may
+    /// not read: the objects of deleted maps stay, and only a read shows that a map is deleted.
     ///
     /// # Errors
     /// `Unavailable`; `Unsupported` if the store cannot list.

@@ -24,7 +24,7 @@ pub struct ClassHook {
 
 impl ClassHook {
     /// The hook for a process that checks class programs but runs none. `native` lists the names of
-    /// the native classes that every node has; a program cannot take one of them.
+    /// the native classes that every node has; no program may have one of these names.
     pub fn new(clock: Arc<dyn Clock>, native: Vec<ClassName>) -> Self {
         Self { clock, native, runtime: None }
     }

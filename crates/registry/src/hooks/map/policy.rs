@@ -168,8 +168,8 @@ struct Proposed {
 }
 
 /// Reads an array of changes. `odd` makes the error from a description of what is wrong. A program
-/// can put the same large VM string into every change, and each gets a copy. So the total size is
-/// checked while the strings are copied.
+/// can put the same large VM string into every change, and each change gets a copy. So the total
+/// size is checked while the strings are copied.
 fn read_changes(changes: &Table, odd: impl Fn(String) -> Error) -> Result<Vec<Change>> {
     // One change more than allowed is enough to find that there are too many.
     let length = changes.raw_len().min(MAX_CHANGES + 1);
