@@ -113,8 +113,8 @@ pub const MAX_INCOMPLETE_BYTES: usize = MAX_UNDER_WAY_BYTES;
 /// link. It is short compared with [`STALL_TIMEOUT`], so that the client does not take the node for
 /// dead.
 pub const MAX_READ_PAUSE: Duration = Duration::from_secs(1);
-/// The longest such time if the session has read messages of several tenants. It is shorter,
-/// because all these tenants wait while the server does not read the session.
+/// The same limit as [`MAX_READ_PAUSE`], for a session that has read messages of several tenants.
+/// It is shorter, because all these tenants wait while the server does not read the session.
 pub const MAX_SHARED_READ_PAUSE: Duration = Duration::from_millis(5);
 
 /// The limit for each of three times: from a connection's start to its first request; the

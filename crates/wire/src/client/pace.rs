@@ -56,8 +56,8 @@ impl ClientPace {
             return Lane::MAIN;
         }
         let pool = call.pool().unwrap_or_default();
-        // At the gate, pools take turns like tenants. Pools whose names are not valid tenant names
-        // count together as one tenant.
+        // The gate counts each pool as a tenant. All pools whose names are not valid tenant names
+        // count as one tenant.
         let tenant = TenantName::new(&pool).unwrap_or_else(|_| TenantName::standard());
         outbox.lane(&tenant, &pool, &self.gate, self.cutting)
     }

@@ -11,8 +11,7 @@
 //! - Receiving: a session that has read a batch waits at the gate before it reads the next batch.
 //!   Until then the flow control of HTTP/2 and TCP holds the client back.
 //!
-//! So messages wait at the gate, which orders them, and not in the buffers of the network, which do
-//! not.
+//! So messages wait at the gate, which orders them, and not in the buffers of the network.
 //!
 //! **Invariant:** while no speed is set, no message waits here, and the only cost of a message is
 //! the check whether a speed is set.

@@ -101,8 +101,8 @@ impl SessionLink {
         }
     }
 
-    /// Ready once the session may read its next batch. Until then, the task of `context` is woken
-    /// when it may.
+    /// Ready once the session may read its next batch. If the session must wait, the task of
+    /// `context` is woken later.
     pub(crate) fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.read.is_empty() && self.pause.is_none() {
             return Poll::Ready(());

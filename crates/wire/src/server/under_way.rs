@@ -52,7 +52,7 @@ pub(crate) enum Progress {
     /// It is answered.
     Finished(u64, Begun, Outcome, usize),
     /// The client no longer waits for message `id`. If the work changes something, it goes on as
-    /// this `UnderWay`. Any other work has been dropped; then this is the message's size in bytes.
+    /// this `UnderWay`. Any other work has been dropped, and this is the message's size in bytes.
     Late(u64, Begun, Result<UnderWay, usize>),
     /// Work without a waiting client has ended.
     Unheard(usize),
