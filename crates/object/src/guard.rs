@@ -1,8 +1,8 @@
 //! Access control as a server uses it.
 //!
 //! A server learns from the connection which [`Peer`] is at the other end. It asks a [`Guard`] once
-//! whether to admit the peer, and gets a [`Standing`]. With it, the server checks every message as
-//! a [`Demand`]. Only the guard knows the stored entities and grants.
+//! whether to admit the peer, and gets a [`Standing`]. With the standing, the server checks every
+//! message as a [`Demand`]. Only the guard knows the stored entities and grants.
 //!
 //! **Invariant:** a standing checks each message by the grants at the time of the message. So a
 //! change of grants affects open sessions from their next message on.

@@ -1,5 +1,4 @@
-//! `RemoteClassHost`: the class host of an engine whose objects are in another process. Such an
-//! engine can run a method in that process, or several times in its own.
+//! `RemoteClassHost`: the class host of an engine whose objects are in another process.
 
 use std::sync::Arc;
 

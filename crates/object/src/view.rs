@@ -26,7 +26,8 @@ pub trait ObjectView {
 
     /// Size, time of change and version; the object must exist.
     ///
-    /// A transaction that has changed the object still sees the version and time from before it.
+    /// The version and the time are those from before the transaction, even if the transaction has
+    /// changed the object.
     fn stat(&mut self) -> Result<ObjectStat>;
 
     /// The version before this transaction. For an absent object it is 0, or a version that no
