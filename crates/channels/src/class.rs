@@ -15,7 +15,7 @@
 //! | `settle` | sender | [`Settlement`] | removes messages that are done; turns messages that were given up into dead letters |
 //! | `remove` | sender | [`Removal`] | removes the object, if the message that asks for this is the only one that still waits |
 //! | `begin` | receiver | – | records which messages the receiver itself had sent before the call |
-//! | `accept` | receiver | [`Accept`] | notes that the message was received, and stores the depth of the messages that the called method sent. Fails with `Exists` if this message or a later one of the sender is noted already, with `Stale` if there is no note of the sender and the receiver has removed notes since the courier last read its state. Returns the [`Inbox`] if the sender is new |
+//! | `accept` | receiver | [`Accept`] | notes that the message was received, and stores the depth of the messages that the called method sent. Fails with `Exists` if this message or a later one of the sender is noted already. Fails with `Stale` if there is no note of the sender, and the receiver has removed notes since the courier last read the receiver's state. Returns the [`Inbox`] if the sender is new |
 //! | `refuse` | receiver | [`Accept`] | notes that the message was refused, and returns the note. If this message or a later one is noted already, returns that note. Does nothing on an object that does not exist |
 //! | `forget` | receiver | [`Forget`] | removes notes of senders |
 //! | `unmark` | ledger | [`Unmark`] | removes a mark, unless another mark has replaced it |

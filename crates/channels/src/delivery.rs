@@ -19,8 +19,9 @@
 //! whether the receiver received or refused the message.
 //!
 //! **Invariant:** the receiver removes a note only after the sender has removed the message from
-//! its queue. A courier that read the queue before that has an old generation, so the receiver
-//! refuses its message. A courier that reads the queue later does not find the message.
+//! its queue. A courier that read the queue before the sender removed the message has an old
+//! generation, so the receiver refuses the message. A courier that reads the queue later does not
+//! find the message.
 
 use std::sync::{Mutex, PoisonError};
 
