@@ -1,10 +1,10 @@
 //! Ranges of keys that a shard knows to be empty, so that its scans can skip them.
 //!
 //! A deleted key stays in the tables as a tombstone until table files are merged, and every scan of
-//! its range reads the tombstone. Without gaps, a queue whose first entry is taken again and again
-//! would read the tombstone of every entry ever taken. So when a scan finds its first entry, the
-//! shard remembers the empty range before that entry as a *gap*. The next scan that begins in the
-//! gap continues at the gap's end.
+//! its range reads the tombstone. Without gaps, each take from the front of a queue would read the
+//! tombstones of all entries taken before. So when a scan finds its first entry, the shard
+//! remembers the empty range before that entry as a *gap*. The next scan that begins in the gap
+//! continues at the gap's end.
 //!
 //! **Invariants:**
 //! - A gap lies within one node (one stream, map or set of attributes) of its shard. Only that

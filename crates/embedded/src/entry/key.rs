@@ -1,7 +1,7 @@
 //! Keys of the tables, format 1.
 //!
 //! One sorted keyspace holds everything; the first byte says what an entry is. Numbers are
-//! big-endian so that byte order is number order.
+//! big-endian so that byte order is number order. A `0` in a key is a zero byte.
 //!
 //! An object's *head* is the entry with its version and sizes, and the numbers of its nodes. A
 //! *node* is a set of entries that are dropped together: the entries of the object's stream, of its
@@ -12,7 +12,7 @@
 //! | key | value |
 //! | --- | --- |
 //! | `h` pool 0 object | the object's [`crate::entry::head::Head`]; listing a pool reads these |
-//! | `s` pool 0 object 0 snapshot | the head as it was |
+//! | `s` pool 0 object 0 snapshot | the object's head at the time of the snapshot |
 //! | `n` node `x` offset:u64 | an extent of a byte stream |
 //! | `n` node `t` slot:u32 | one small append, not yet folded into an extent |
 //! | `n` node `m` key | a map entry |

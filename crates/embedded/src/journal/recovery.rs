@@ -6,8 +6,8 @@
 //!
 //! - A *torn* group was being written at the crash, and no client got a reply for it. Recovery
 //!   drops and overwrites it.
-//! - A *damaged* group was synced, and clients may have got replies. The proof is a later group,
-//!   because groups go to disk one at a time, or a [mark](SyncMark) that says so. Recovery reports
+//! - A *damaged* group was synced, and clients may have got replies. A later group proves this,
+//!   because groups go to disk one at a time; so does a [mark](SyncMark). Recovery reports
 //!   `Corrupt` with the position, and the store does not open.
 //!
 //! If the process was killed or the machine stopped before the mark was written, there is no such

@@ -9,11 +9,10 @@
 //! "NACRELST", format u32, the 25 bytes of `current`, the bytes of the list, crc32c u32 of it all
 //! ```
 //!
-//! **Invariant:** before a table file is deleted, a copy of a list without that file is durable. A
-//! crash may come after the tree wrote its list and before the copy is written. All files of the
-//! older copy then still exist, and the journal replays the entries of newer files. Therefore a
-//! flush or merge stores the copy before it releases older versions, and only one thread stores it
-//! at a time.
+//! **Invariant:** before a table file is deleted, a copy of a list without that file is durable. So
+//! a flush or merge stores the copy before it releases older versions, and only one thread stores
+//! it at a time. A crash may come after the tree wrote its list and before the copy is written. All
+//! files of the older copy then still exist, and the journal replays the entries of newer files.
 
 use std::fs;
 use std::io;

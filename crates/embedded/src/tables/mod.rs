@@ -10,8 +10,8 @@
 //! - Only synced transactions are written to the tables.
 //! - A seal never falls within a batch, and always includes the [deferred entries](DeferredEntries)
 //!   of the sealed batches. One of them is the sequence number that each shard has reached.
-//! - So the files hold a prefix of every shard's journal and say which prefix. A snapshot holds
-//!   such a prefix too.
+//! - So the files hold a prefix of every shard's records, and say which prefix. A snapshot of the
+//!   tables also holds such a prefix.
 
 mod deferred_entries;
 mod list_copy;

@@ -49,8 +49,8 @@ const RELOCATE_BYTES: u64 = 512 * 1024;
 /// an idle store takes at most twice the space of its data, and little is moved for each segment
 /// freed.
 const SPARSE_SHARE: f64 = 0.5;
-/// The same share when disk space is short. It is not higher still, because moving payloads takes
-/// space before it frees some.
+/// The value of [`SPARSE_SHARE`] when disk space is short. It is not higher still, because moving
+/// payloads takes space before it frees some.
 const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
 /// Compaction moves data only if the store has more than twice the segments that its live data
 /// would fill, and this many on top. (An idle store or a nearly full disk does not wait for that.)
@@ -183,8 +183,9 @@ impl Upkeep {
     }
 
     /// Whether to make a checkpoint now. A busy engine makes one when a seal is due. An idle engine
-    /// also makes one if the memtable is large enough for a file, or if the checkpoint would free
-    /// segments. That frees memory and makes the next start quick.
+    /// also makes one if the memtable is large enough for a file, if the journal has grown enough,
+    /// or if a checkpoint would free segments. An early checkpoint frees memory and makes the next
+    /// start quick.
     fn is_checkpoint_due(&self, wake: Wake, is_quiet: bool) -> bool {
         let core = &self.core;
         let is_worth_it = || {
