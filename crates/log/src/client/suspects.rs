@@ -2,8 +2,8 @@
 //!
 //! A task that waits unusually long for a target, or asks it repeatedly, holds a [`Suspicion`].
 //! When the last suspicion of a target is dropped, the client trusts the target again. That happens
-//! when the target has answered, or when the tasks have given up. So only tasks that need a dead
-//! target's answer keep asking it.
+//! when the target has answered, or when the tasks have given up. New appends avoid a suspected
+//! target, so only tasks that need its answer keep asking it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

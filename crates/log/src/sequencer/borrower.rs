@@ -6,8 +6,8 @@
 //! idle for a while, and when the handle is dropped.
 //!
 //! **Invariant:** a position is issued once. While this client holds a grant, nobody else issues
-//! positions from `next` on. The client first ends the grant in its own memory, and only then
-//! reports `next` to the sequencer.
+//! positions from its tail on. The client first ends the grant in its own memory, and only then
+//! reports the tail to the sequencer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

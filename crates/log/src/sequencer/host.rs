@@ -1,8 +1,8 @@
-//! Hosts the sequencers of logs on a node. It issues positions, answers requests for the tail, and
+//! Hosts the sequencers of logs on a node: issues positions, answers requests for the tail, and
 //! changes views.
 //!
 //! [`Host`] claims and recovers a sequencer before it serves. When the positions of a log are about
-//! to run out, this module creates its next stripe.
+//! to run out, this module creates the log's next stripe.
 
 use std::fmt;
 use std::pin::pin;
