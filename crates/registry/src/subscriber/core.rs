@@ -2,9 +2,9 @@
 //!
 //! The map `programs` says which version of each program should be live. The core emits one command
 //! at a time, such as to install a version, that brings the node closer to this. Only the newest
-//! state of the map counts. If a command may succeed later, the core repeats it after a pause. If
-//! it failed for good, the version that was live before stays live; the core reports the failure
-//! and waits for the program's next activation. It writes reports when no command is due.
+//! state of the map counts. If a failed command may succeed later, the core repeats it after a
+//! pause. If it failed for good, the version that was live before stays live; the core reports the
+//! failure and waits for the program's next activation. It writes reports when no command is due.
 //!
 //! **Invariant:** a report takes effect only after all earlier reports of the node, or not at all.
 //! Each report names the previous one, and the map refuses a report that does not name the stored

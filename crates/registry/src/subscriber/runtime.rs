@@ -122,8 +122,8 @@ impl Subscriber {
     /// Waits until the version is live on this node. The caller says that the version is active, so
     /// a node that has not read of this yet catches up first.
     ///
-    /// If the version is live, this needs no request. Otherwise either the node or the caller has
-    /// an old state of the map `programs`, and this reads the map to tell which.
+    /// If the version is live, no request is needed. Otherwise either the node or the caller has an
+    /// old state of the map `programs`, and a read of the map tells which.
     ///
     /// # Errors
     /// `Stale` if another version is active. `Fault` if the version cannot be made live here.
