@@ -7,7 +7,8 @@
 //! elements, each after its tag and length.
 //!
 //! While the speed of the node's link is stated, most messages wait instead in a queue for each
-//! tenant, a *lane* (see [`lanes`]). The *main lane* is the open batch and the full ones.
+//! tenant, a *lane* (see [`lanes`]). All other messages are in the *main lane*: the open batch and
+//! the full batches before it.
 //!
 //! **Invariant:** messages of one lane are sent in the order in which they were pushed.
 
