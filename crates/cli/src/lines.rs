@@ -2,8 +2,7 @@
 //! minute.
 //!
 //! Reading blocks, so a separate thread reads and passes the lines through a queue. A line may be a
-//! mebibyte long, so the queue is bounded by the bytes of all lines in memory, and not by their
-//! number.
+//! mebibyte long, so the queue bounds the bytes of all lines in memory, not the number of lines.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -77,7 +76,7 @@ impl Lines {
                 })
             });
             if let Err(error) = sent {
-                // If nobody receives any more, nobody wants to know.
+                // If this fails, the receiver is gone and needs no error.
                 let _ = queue.blocking_send(Err(error));
             }
         });
@@ -120,7 +119,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
     Error::not_found(format!("cannot read {}: {error}", path.display()))
 }
 
-/// Hands over line after line until `send` answers that nobody wants more.
+/// Passes lines to `send`, one after another, until `send` returns false.
 fn send_all(
     input: &mut dyn BufRead,
     path: &Path,
@@ -165,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that would go on shows within this time that it does.
+    /// A reader that does not stop at the memory limit would pass it within this time.
     const LONG_ENOUGH: Duration = Duration::from_millis(200);
     const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -183,7 +182,7 @@ mod tests {
         assert!(line.len() > MAX_LINE_BYTES);
     }
 
-    /// So many lines of half a mebibyte.
+    /// `count` lines of half a mebibyte each.
     fn long_lines(count: usize) -> Lines {
         let text = [vec![b'x'; 512 * 1024], vec![b'\n']].concat().repeat(count);
         Lines::of(move || Ok((Box::new(io::Cursor::new(text)), "lines".into())))

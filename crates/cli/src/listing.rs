@@ -45,7 +45,7 @@ pub struct Listing {
     /// Empty for a listing of plain lines.
     header: &'static [&'static str],
     room: usize,
-    /// The table's columns, as wide as its first page needs; none before.
+    /// The table's columns, as wide as its first page needs. `None` before the first page.
     columns: Option<Columns>,
     /// The page's rows: printed together, so that columns fit them.
     rows: Vec<Row>,

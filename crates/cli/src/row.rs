@@ -14,7 +14,7 @@ use crate::out::Out;
 #[derive(Debug, Clone)]
 pub struct Row(Vec<Value>);
 
-/// A message shows so much of what was no row.
+/// How many characters of a malformed row an error message shows.
 const MAX_SHOWN_CHARACTERS: usize = 80;
 
 impl Row {

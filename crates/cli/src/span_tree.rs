@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::out::table;
 
-/// Spans shown to a person; whoever wants more asks for JSON.
+/// How many spans the text output shows. The JSON output has all of them.
 const MAX_SHOWN: usize = 400;
 
 /// A span, and where it was.

@@ -126,7 +126,7 @@ async fn a_policy_spreads_busy_sequencers_and_the_history_says_why() {
 #[test]
 fn a_policy_that_fails_moves_nothing_and_is_reported_once() {
     let balanced = Balanced::start();
-    // In the check no rank is a node of this cluster.
+    // The check before activation uses made-up ranks, so the policy passes it.
     balanced.put(
         "broken",
         "function when()\n  return not MDSs[whoami].node:find('meta') or nothing.there\nend\n",

@@ -23,7 +23,7 @@ use common::{RunningCluster, finish};
 const OBJECTS: usize = 300;
 const LAYOUT: &str = "kv: slots(768)";
 
-/// Waits until enough is counted to tell what the class is asked.
+/// Waits until enough calls of the class are counted for a workload.
 async fn is_counted(running: &RunningCluster) {
     let counted = async {
         while running.json(&["brados", "counts", "kv"])["requests"].as_u64().unwrap() < 1000 {
@@ -33,10 +33,10 @@ async fn is_counted(running: &RunningCluster) {
     tokio::time::timeout(PATIENCE, counted).await.expect("what the class is asked is counted");
 }
 
-/// What the class is asked is a workload to tune by.
+/// Checks that `tune` uses the counted calls of the class as its workload.
 fn tune_as_observed(running: &RunningCluster) {
     let folder = running.folder();
-    // What counts here is what is said, not how long things take.
+    // The test checks the output, not the measured times, so short measurements are enough.
     let profile = ["brados", "profile", "--seconds", "0.05"];
     let profiled = running.command(&profile).current_dir(folder).output().unwrap();
     assert!(profiled.status.success(), "{}", String::from_utf8_lossy(&profiled.stderr));
@@ -75,7 +75,7 @@ async fn a_class_changes_its_layout_while_it_is_used_and_a_node_dies() {
     assert!(running.run(&["status"]).contains(&format!("layout of kv: on its way into {LAYOUT}")));
     running.kill_node(&keeper(&cluster).await);
     layout_when(&cluster, "settled", |layout| layout.change.is_none()).await;
-    // It may have been told that the node with the record is away.
+    // The command may fail, because the node with the record was away for a moment.
     let adopted = finish(adopting, "an adoption");
     println!("adopt: {}", String::from_utf8_lossy(&adopted.stderr));
     assert!(source(&cluster).await.contains(&format!("\nlayout {LAYOUT}\n")));

@@ -16,7 +16,7 @@ use rustix::process::{Signal, kill_process};
 
 /// Longer than a test machine takes to recover a log.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a holder is stopped until one had the capability then.
+/// How often the test stops a client until one has the capability at that moment.
 const ATTEMPTS: usize = 5;
 /// Records after which an appender that is alone holds the capability.
 const ALONE: usize = 40;
@@ -62,7 +62,7 @@ impl Appender {
         self.sent += 1;
     }
 
-    /// Takes note of what is acknowledged until all that was sent is.
+    /// Waits until all records that were sent are acknowledged, and keeps their positions.
     fn acknowledge(&mut self) {
         while self.acknowledged.len() < self.sent {
             let position = self.positions.recv_timeout(PATIENCE).expect("a record is acknowledged");
@@ -124,7 +124,7 @@ fn a_capability_holder_stopped_for_longer_than_its_lease_continues_at_other_posi
     for attempt in 0..ATTEMPTS {
         holder.append(ALONE);
         let stopped = suspend(holder.pid());
-        // It finds these when it goes on, with a grant that has ended.
+        // The stopped client finds these records when it continues. Its grant has ended by then.
         (0..5).for_each(|_| holder.send());
         let mut other = Appender::start(&cluster, &format!("b{attempt}:"));
         other.append(ALONE);

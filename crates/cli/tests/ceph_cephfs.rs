@@ -143,7 +143,8 @@ fn a_policy_is_pushed_watched_taken_back_and_rolled_back() {
     assert!(said.contains("Invalid argument") && !said.contains("mds.0"), "{said}");
     assert_eq!(ranks.active(), first);
 
-    // An overwritten object goes unnoticed: the same policy gets another name.
+    // A rank does not notice that an object was overwritten, so the changed policy must get another
+    // name.
     let changed = ranks.file("greedy_spill.lua", &source.replace("0.01", "0.02"));
     let (status, _, said) = ranks.push(&changed);
     assert_eq!(status, Some(0), "{said}");

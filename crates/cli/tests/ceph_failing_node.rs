@@ -70,7 +70,8 @@ fn status_says_why_a_gateway_keeps_ending_and_when_it_starts_again() {
     let told = fs::read_to_string(&said).unwrap();
     let is_end = |line: &&str| line.starts_with("gateway.0 ended and is started again: ");
     let ends: Vec<_> = told.lines().filter(is_end).collect();
-    // That it was killed, and then one reason, however often.
+    // `nacre up` reports that the gateway was killed, and then the reason why it cannot start, only
+    // once.
     assert!(ends.len() == 2 && ends[0].contains("SIGKILL") && ends[1].contains(reason), "{told}");
 
     let caps = CAPS.chunks(2).map(|cap| format!("\tcaps {} = \"{}\"\n", cap[0], cap[1]));

@@ -85,7 +85,8 @@ async fn two_folders_on_one_ceph_share_a_sequencer_and_one_continues_without_the
     }
 }
 
-/// Each has an authority of its own, so neither reaches the other's nodes.
+/// Each folder has its own certificate authority, so its nodes cannot connect to those of the other
+/// folder.
 #[tokio::test(flavor = "multi_thread")]
 async fn folders_whose_nodes_cannot_reach_each_other_take_turns_with_the_sequencer() {
     let ceph = CephCluster::start(&["--osds", "1"]);

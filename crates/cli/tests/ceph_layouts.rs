@@ -72,12 +72,12 @@ async fn gets_another_layout(options: &[&str]) {
     layout_when(&cluster, "moved", is_walking).await;
     running.kill_node(&keeper(&cluster).await);
     layout_when(&cluster, "settled", |layout| layout.change.is_none()).await;
-    // It may have been told that the gateway it asked is away.
+    // The command may fail, because its gateway was away for a moment.
     finish(adopting.unwrap(), "an adoption");
     assert!(source(&cluster).await.contains(&format!("\nlayout {LAYOUT}\n")));
     assert!(is_settled(&cluster, &objects).await);
 
-    // At its end as well it can be taken back.
+    // A finished change can be rolled back, too.
     let adopted = Layouts::of(&cluster).get(&"kv".parse().unwrap()).await.unwrap().settled;
     running.run(&["program", "rollback", "class/kv"]);
     let is_back = |layout: &ClassLayout| layout.change.is_none() && layout.settled < adopted;

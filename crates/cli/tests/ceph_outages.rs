@@ -111,7 +111,7 @@ async fn every_acknowledged_record_is_in_the_log_once_after_daemons_are_killed()
     both.into_iter().for_each(common::kill);
     load.more().await;
 
-    // Another folder's gateways on the same pool, gone without a word.
+    // The gateways of another folder use the same pool, and vanish without a report.
     let mut there = block_in_place(|| up(1));
     block_in_place(|| there.run_with_input(&["object", "put", "data/there"], "kept"));
     there.kill();
@@ -152,7 +152,8 @@ fn a_gateway_with_a_spoiled_configuration_serves_again_once_it_is_repaired() {
             std::fs::read_to_string(&log).unwrap().contains("is not a configuration file of Ceph")
         });
         if gateway == GATEWAYS[0] {
-            // The other one serves everything, with what it read when it started.
+            // The other gateway serves all objects, with the configuration that it read at its
+            // start.
             assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
         }
     }

@@ -23,7 +23,7 @@ fn a_script_runs_in_the_osds_and_leaves_nothing_behind() {
     let test = |more: &[&str]| {
         nacre(&[&["program", "test", ACCOUNT, "--engine", &engine][..], more].concat())
     };
-    // Messages too: what the script says of deliveries is so.
+    // The script also checks that messages are delivered.
     for layout in ["map", "header: attribute"] {
         let tested = test(&["--json", "--layout", layout]);
         assert!(tested.status.success(), "{}", text(&tested.stderr));

@@ -21,7 +21,7 @@ const READERS: usize = 16;
 const SOME_READS: u64 = 500;
 
 impl Person {
-    /// The same person who knows the gateways otherwise.
+    /// An identity file of this person with a changed list of gateways.
     fn knowing(&self, name: &str, change: impl FnOnce(&mut Vec<Value>)) -> PathBuf {
         let text = std::fs::read(&self.identity).unwrap();
         let mut file: Value = serde_json::from_slice(&text).unwrap();
@@ -81,7 +81,7 @@ async fn a_change_of_an_entity_holds_at_every_gateway_at_once() {
     }
 }
 
-/// What only gateways can: nodes that keep what is theirs have no stand-in.
+/// Only gateways can replace each other. A node that keeps objects itself has no replacement.
 #[test]
 fn an_identity_reaches_every_object_while_a_gateway_is_away() {
     let ceph = CephCluster::start(&["--osds", "1"]);
@@ -143,7 +143,7 @@ async fn reads_continue_through_another_gateway_after_theirs_dies() {
         }
     };
     more().await;
-    // Without its key it cannot come back.
+    // Without its key the killed gateway cannot restart.
     let pid = tokio::task::block_in_place(|| running.pid_of(GATEWAYS[0]).unwrap());
     let key = running.folder().join("tls").join(format!("node.{}.json", GATEWAYS[0]));
     std::fs::rename(&key, key.with_extension("away")).unwrap();

@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use common::{NACRE, RunningCluster};
 
-/// Questions, of some 50 ms each, after which a node must have looked at its OSDs.
+/// How many requests for the status, of some 50 ms each, a node's survey of its OSDs may take.
 const ATTEMPTS: usize = 200;
 
-/// It changes its object, and answers more than an OSD lets through.
+/// A class whose method changes its object, and whose answer is too long for an OSD.
 const LONG: &str = "\
 function answer(input, output)
   objclass.map_set_val('k', input)
@@ -25,7 +25,7 @@ end
 objclass.register(answer)
 ";
 
-/// Asks and answers: the status, the document, and what was said besides.
+/// Runs `nacre`. Returns its status, the JSON document, and the text on standard error.
 fn nacre(arguments: &[&str]) -> (Option<i32>, Value, String) {
     let output = Command::new(NACRE).args(arguments).arg("--json").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -37,7 +37,7 @@ fn check(engine: &str) -> (Option<i32>, Value, String) {
     nacre(&["ceph", "check", "--engine", engine])
 }
 
-/// What is said to be lacking, the advisable left out.
+/// What is reported as lacking, without what is only advisable.
 fn lacks(answer: &Value) -> Vec<String> {
     let lacks = answer["lacks"].as_array().unwrap().iter();
     let needed = lacks.filter(|lack| lack["is_needed"] == true);

@@ -63,7 +63,8 @@ async fn balance(cluster: &Cluster, number: u64) -> i64 {
     }
 }
 
-/// Transfers amounts; answers what each account gains by those that were carried out.
+/// Transfers amounts between accounts. Returns how much each account gained by the transfers that
+/// were carried out.
 async fn transfer(cluster: Cluster, worker: u64) -> Vec<i64> {
     let mut random = Random::seeded(worker);
     let mut gains = vec![0; ACCOUNTS as usize];
@@ -174,7 +175,7 @@ async fn an_operator_sees_undelivered_messages() {
         }
     };
     tokio::time::timeout(PATIENCE, told).await.expect("it is told");
-    // What was lacking comes; what was given up is delivered after all.
+    // Add the missing class. Then the message that was given up can be delivered.
     running.run(&["program", "put", "class/nobody", ACCOUNT, "--activate"]);
     let number = json["dead"][0]["number"].to_string();
     let resent = running.json(&["class", "resend", "data/c", &number]);

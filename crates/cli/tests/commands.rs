@@ -366,7 +366,8 @@ async fn a_follower_from_now_on_sees_no_earlier_event() {
     let follow = ["events", "--limit", "0", "--follow"];
     let mut follow = Follower::start(cluster.command(&follow));
     let first = tokio::task::spawn_blocking(move || follow.next_line());
-    // From when on it follows nobody knows.
+    // The test cannot know when the follower begins to watch, so it appends until one event
+    // arrives.
     eventually("the follower tells an event", async || {
         append("since").await.unwrap();
         first.is_finished()

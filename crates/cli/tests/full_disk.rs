@@ -43,13 +43,13 @@ fn a_full_cluster_reports_it_and_still_accepts_removals() {
     cluster.run(&["log", "create", "large"]);
     cluster.run(&["map", "set", "m", "a=1"]);
     eventually_blocking("status and events say so", || {
-        // What comes free once it is full is filled as well.
+        // Space may become free while the disk counts as full. Fill that, too.
         let said = fill(cluster.command(&["log", "append", "large"]));
         assert!(said.contains("exhausted") && said.contains("are reserved"), "{said}");
         cluster.run(&["status"]).contains("  full: ")
             && cluster.run(&["events"]).contains("the node is full")
     });
-    // A map may still say what is to be done.
+    // Maps can still be changed on a full disk.
     cluster.run(&["map", "set", "m", "a=2"]);
     cluster.run(&["log", "remove", "large"]);
     eventually_blocking("there is room", || !cluster.run(&["status"]).contains("full: "));

@@ -83,7 +83,7 @@ fn an_entity_works_with_programs_and_logs_it_was_granted() {
     std::fs::write(reader.home.path().join("lines"), "three\n").unwrap();
     reader.is_denied(&["log", "append", "mine", "lines"]);
     reader.is_denied(&["log", "seal", "mine"]);
-    // Nor does it need one that lives: what is written is there to be found.
+    // A reader does not even need a live sequencer: it finds the end in the log's objects.
     let sequencer = suspend(cluster.pid_of("meta.0").unwrap());
     assert!(reader.run(&["log", "read", "mine"]).contains("two"));
     kill_process(sequencer, Signal::CONT).unwrap();
@@ -94,7 +94,7 @@ fn only_an_entity_with_the_right_to_delete_removes_a_log() {
     let cluster = RunningCluster::start_tls();
     let writer = Person::add(&cluster, "writer", &["rw log=orders"]);
     let producer = Person::add(&cluster, "producer", &["a log=orders"]);
-    // The first log brings its class, which is a program.
+    // Creating the first log also puts the program of its class.
     cluster.run(&["log", "create", "orders"]);
     std::fs::write(producer.home.path().join("lines"), "one\ntwo\n").unwrap();
     producer.run(&["log", "append", "orders", "lines"]);
@@ -104,7 +104,7 @@ fn only_an_entity_with_the_right_to_delete_removes_a_log() {
     assert!(said.contains("nacre entity grant producer 'r log=orders'"), "{said}");
     producer.is_denied(&["log", "trim", "orders", "0"]);
     producer.is_denied(&["log", "fill", "orders", "2"]);
-    // What it takes to go on after a sequencer that died.
+    // A producer may seal, because it must be able to continue after a sequencer has died.
     producer.run(&["log", "seal", "orders"]);
 
     let said = writer.is_denied(&["log", "rm", "orders"]);
@@ -141,7 +141,7 @@ async fn a_change_reaches_open_sessions_by_the_time_the_command_returns() {
     let error = hers.append("a").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unavailable), "{error}");
     assert!(alice.is_denied(&["object", "stat", "data/shared"]).contains("no longer"));
-    // The same name once more is somebody else: the old file opens nothing.
+    // A new entity of the same name is another entity, so the old identity file gives no access.
     let again = Person::add(&cluster, "alice", &["rw pool=data"]);
     again.run(&["object", "stat", "data/shared"]);
     alice.is_denied(&["object", "stat", "data/shared"]);
@@ -169,7 +169,7 @@ fn grants_outlive_the_processes_of_the_cluster() {
 fn a_change_of_entities_names_the_nodes_that_have_not_confirmed_it() {
     let cluster = RunningCluster::start_tls();
     Person::add(&cluster, "alice", &["r pool=data"]);
-    // It keeps no objects, so the commit happens without it.
+    // This node keeps no objects, so the map can be changed without it.
     let stopped = suspend(cluster.pid_of("meta.0").unwrap());
     let (status, said) = cluster.fails(&["entity", "grant", "alice", "w pool=data"]);
     assert_eq!(status, 1);
@@ -208,7 +208,8 @@ fn another_user_of_the_machine_is_refused_at_the_socket() {
             assert!(said.contains("as the user who runs the cluster"), "{said}");
         }
     };
-    // First the folder keeps other users out, then the sockets do, and at last only the nodes.
+    // First the folder's mode keeps other users out, then the modes of the sockets, and at last
+    // only the nodes.
     is_denied();
     open(cluster.folder()).unwrap();
     open(&cluster.folder().join("run")).unwrap();

@@ -119,7 +119,7 @@ fn an_interrupted_append_names_its_last_line_and_leaves_no_hole() {
     assert!(said.ends_with("nacre: unavailable: interrupted\n"), "{said}");
     assert_eq!(cluster.run(&["log", "read", "l"]), numbered(told), "a prefix of the file");
 
-    // Going on as it says appends what is left, once.
+    // The printed command appends the remaining lines, each once.
     let go_on = between(&said, "go on with `", "`");
     let rest = fs::read_to_string(&file).unwrap();
     let rest: String = rest.split_inclusive('\n').skip(told as usize).take(1000).collect();

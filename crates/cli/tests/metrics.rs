@@ -68,7 +68,7 @@ fn every_process_exports_metrics_in_the_format_of_prometheus() {
     let after = Scrape::of(&cluster);
     let moved =
         |name: &str, labels: &[(&str, &str)]| after.sum(name, labels) - before.sum(name, labels);
-    // Nodes write by themselves as well, but they zero nothing.
+    // Nodes also write by themselves, but never send a `zero`. So the counts of `zero` are exact.
     let zero = [("kind", "zero"), ("result", "ok")];
     assert_eq!(moved("nacre_requests_total", &zero), 3.0);
     assert_eq!(moved("nacre_request_duration_seconds_count", &zero[..1]), 3.0);
@@ -96,7 +96,7 @@ fn every_process_exports_metrics_in_the_format_of_prometheus() {
     assert_eq!(logged.sum("nacre_sequencer_recovery_duration_seconds_count", &[]), 1.0);
 }
 
-/// Whatever TLS takes it for, it is no hello.
+/// Bytes that are no TLS client hello.
 const NOISE: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 
 #[test]

@@ -87,7 +87,7 @@ fn an_administrator_of_another_authority_is_refused() {
     let (cluster, other) = (RunningCluster::start_tls(), RunningCluster::start_tls());
     let admin = json_of(&cluster.folder().join("tls/admin.json"));
     let mut stranger = json_of(&other.folder().join("tls/admin.json"));
-    // It knows the way, and takes the nodes' certificates for good.
+    // The stranger knows the nodes' addresses, and trusts their certificates.
     stranger["nodes"] = admin["nodes"].clone();
     stranger["authority"] = admin["authority"].clone();
     let file = other.folder().join("stranger.json");

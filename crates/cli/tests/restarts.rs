@@ -33,7 +33,7 @@ fn everything_survives_a_restart_of_the_cluster() {
     assert_eq!(status, 1);
     assert!(said.contains("nacre up"), "{said}");
 
-    // A copy of a cluster may come without what its processes leave.
+    // A copy of a cluster's folder may lack the files that running processes make.
     fs::remove_dir_all(scratch.path().join("run")).unwrap();
     let cluster = RunningCluster::start_in(scratch.path());
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
@@ -77,7 +77,7 @@ fn a_killed_node_is_started_again_with_its_data() {
     cluster.run_with_input(&["object", "put", "data/a"], "kept");
     let node = cluster.run(&["object", "locate", "data/a"]).trim().to_owned();
     let killed = cluster.kill_node(&node);
-    // The read waits for the node, which is somebody else by then.
+    // The read waits until a new process of the node serves.
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
     assert_ne!(cluster.pid_of(&node), Some(killed));
 }
@@ -153,7 +153,7 @@ fn a_new_node_waits_for_the_process_that_a_killed_supervisor_left_behind() {
     let mut cluster = RunningCluster::start_in(scratch.path());
     cluster.run_with_input(&["object", "put", "data/a"], "kept");
     cluster.kill();
-    // From here on this test is what takes so long to leave.
+    // From now on the test holds the node's lock, like a process that takes long to end.
     let leaving = fs::File::open(scratch.path().join("run/meta.0.lock")).unwrap();
     flock(&leaving, FlockOperation::LockExclusive).unwrap();
     let folder = scratch.path().to_owned();

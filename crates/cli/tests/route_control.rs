@@ -100,7 +100,7 @@ fn a_version_that_fails_changes_nothing_is_reported_once_and_can_be_replaced() {
     let (folder, cluster) = cluster();
     put_program(&cluster, &folder, COUNTING);
     cluster.run(&["route", "start", "p", "--every", "0.1"]);
-    // It fails only in a run that has a state, so that it can be put.
+    // The program fails only in a run that has a state, so the check at its put succeeds.
     let failing = COUNTING
         .replace("if cluster", "if cluster.state.runs > 6 then error('on purpose') end if cluster");
     put_program(&cluster, &folder, &failing);
@@ -147,7 +147,7 @@ async fn another_node_continues_with_the_state_when_the_controller_dies() {
             let now = application(&cluster);
             let told = now["report"]["told"].as_array().cloned().unwrap_or_default();
             let is_new = now["node"] != former.as_str() || keepers.contains(&former);
-            // A program that had begun anew would count from 1: it tells of run 10 first.
+            // A program that had lost its state would count from 1 again, and report run 10 first.
             is_new && told.first().is_some_and(|text| text != "run 10")
         });
         assert_eq!(rules(&cluster), ["\"* w data/x -> home\""]);

@@ -40,7 +40,7 @@ impl Span {
 struct Trace(Vec<Span>);
 
 impl Trace {
-    /// Of what the command says on standard error with `--trace --json`.
+    /// The trace that the command prints on standard error with `--trace --json`.
     #[track_caller]
     fn of(cluster: &RunningCluster, arguments: &[&str], input: &str) -> Self {
         use std::io::Write;
@@ -80,7 +80,7 @@ impl Trace {
         all.map(|span| span.text("name").to_owned()).collect()
     }
 
-    /// Every part within its whole, and one root.
+    /// Checks that every span lies within its parent, and that there is one root.
     #[track_caller]
     fn is_nested(&self) {
         let mut roots = 0;
@@ -315,7 +315,7 @@ async fn a_client_traces_a_sample_of_its_requests_to_the_disk() {
     assert_eq!(message.text("parent"), trace.span.span_id.to_string());
     assert!(of_node.iter().any(|span| span.text("name") == "sync"), "{told}");
 
-    // Who asks for nothing has nothing traced.
+    // A client that asks for no trace gets none.
     let untraced = Cluster::reach(&file).unwrap();
     untraced.object(&"data/o".parse().unwrap()).await.unwrap().write_full("bytes").await.unwrap();
     assert_eq!(spans.traces(Order::Recent, usize::MAX).len(), traces.len());

@@ -79,12 +79,12 @@ pub enum BradosCommand {
 }
 
 impl BradosCommand {
-    /// Whether it asks a cluster that runs without it.
+    /// Whether the command always connects to a running cluster.
     pub fn asks_a_cluster(&self) -> bool {
         matches!(self, Self::Counts { .. } | Self::Adopt(_))
     }
 
-    /// Whether it does, or does so besides.
+    /// Whether the command may connect to a running cluster.
     pub fn may_ask_a_cluster(&self) -> bool {
         match self {
             Self::Tune(arguments) => arguments.asks_a_cluster(),
@@ -156,7 +156,8 @@ fn compile(file: &Path, source: &str) -> Result<Compiled> {
     nacre_brados::compile(source).map_err(|errors| show_errors(&errors, file, source))
 }
 
-/// Shows mistakes where they are, before the error that says so.
+/// Shows each error at its place in the source. Returns the error of the command, which refers to
+/// them.
 pub fn show_errors(errors: &CompileErrors, file: &Path, source: &str) -> Error {
     note(errors.render(&file.display().to_string(), source).trim_end());
     Error::invalid("the program does not compile; its errors are shown above")
@@ -239,7 +240,7 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
 /// complete old or the complete new content. Its mode stays.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let write = || -> std::io::Result<()> {
-        // What a link leads to is replaced, not the link.
+        // If the path is a symbolic link, replace the file that it points to.
         let place = fs::canonicalize(path)?;
         let mut fresh = NamedTempFile::new_in(place.parent().unwrap_or(Path::new("/")))?;
         fresh.write_all(text.as_bytes())?;

@@ -1,4 +1,5 @@
-//! `nacre brados counts`: what classes in Brados were asked, all nodes together.
+//! `nacre brados counts`: how often the methods of Brados classes were called, summed over all
+//! nodes.
 
 use std::collections::BTreeMap;
 

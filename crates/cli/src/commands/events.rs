@@ -25,7 +25,7 @@ pub struct EventsArguments {
 pub async fn run(arguments: EventsArguments, cluster: &Cluster, out: Out) -> Result<()> {
     let events = cluster.events();
     let last = events.last().await?;
-    // A follower that wants no earlier event is not told of any.
+    // `--limit 0` with `--follow` prints no earlier events.
     if !(arguments.follow && arguments.limit == 0) {
         list(events, last, arguments.limit, out).await?;
     }
@@ -58,7 +58,7 @@ async fn list(events: &Events, last: u64, limit: usize, out: Out) -> Result<()> 
             note(SOME_ARE_GONE);
         }
         after = newest.sequence;
-        // Where older ones are no longer kept, a page goes on past the last.
+        // A page may continue past `last` if older events are no longer kept.
         for event in page.iter().take_while(|event| event.sequence <= last) {
             listing.push(document(event), || line(text(event)))?;
         }
@@ -89,7 +89,8 @@ fn document(event: &Event) -> serde_json::Value {
 fn text(event: &Event) -> String {
     let mut parts = vec![utc(event.at_micros), event.severity.as_str().to_owned()];
     parts.extend(event.node.as_ref().map(ToString::to_string));
-    // A traceback has lines; none of them looks like an event's.
+    // The text of an event may be a traceback. Indent its further lines, so that none looks like an
+    // event.
     let lines: Vec<_> = event.text.lines().map(printable).collect();
     parts.push(lines.join("\n    "));
     if let Some(site) = &event.program {

@@ -246,8 +246,8 @@ impl Gap {
     }
 
     /// # Errors
-    /// `Conflict` if the read found a trimmed position after its first record, and that first
-    /// record has been trimmed since.
+    /// `Conflict` if the log was trimmed during the read: the read found a trimmed position after
+    /// its first record, and that record is now trimmed, too.
     async fn check(&self, log: &Log) -> Result<()> {
         let (Some(first), Some(trimmed)) = (self.first_data, self.trimmed) else { return Ok(()) };
         match log.read(first).await? {
@@ -298,7 +298,7 @@ impl LostPositions {
     }
 }
 
-/// The error of a read of positions of which this is said.
+/// The error of a read that found positions lost. `text` says which.
 fn lost(log: &Log, text: &str) -> Error {
     Error::corrupt(text)
         .during("read")
@@ -330,7 +330,8 @@ async fn follow(log: &Log, from: u64, positions: bool, out: Out) -> Result<()> {
             Ok((position, entry)) => {
                 is_waiting = false;
                 if entry == Entry::Lost {
-                    // Lost positions lie between others, as an object has every second or third.
+                    // Lost positions alternate with others, because each object stores only every
+                    // second or third position.
                     if lost_at.is_none_or(|at| position - at > LOST_APART) {
                         note(&format!(
                             "some records from position {position} on were lost with their storage target"

@@ -81,9 +81,9 @@ fn lost_with(cluster: &ClusterFile, name: &str) -> Result<Vec<String>> {
     Ok(lost)
 }
 
-/// The logs that are lost completely, because only the forgotten target stored their view: which
-/// objects store a log's records. The names of these logs come from the logs' objects on other
-/// targets.
+/// The logs that are lost completely, because only the forgotten target stored their views. A view
+/// says which objects store the log's records. The names of these logs come from the logs' objects
+/// on other targets.
 async fn lost_logs(cluster: &ClusterFile, folder: &Path, name: &str) -> Result<Vec<String>> {
     let reached = Cluster::reach(cluster)?;
     let target = cluster.node(name)?.target()?;

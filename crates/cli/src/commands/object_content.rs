@@ -48,7 +48,7 @@ pub async fn put(object: &Object, file: &Path) -> Result<()> {
     }
 }
 
-/// The same content, ended by an error once a signal arrives.
+/// The content, which ends with an error if a signal arrives.
 fn until(
     signal: impl Future<Output = ()> + Send,
     mut content: impl Stream<Item = Result<Bytes>> + Unpin + Send,
@@ -128,7 +128,7 @@ async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path
 fn beside(folder: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let permissions = Permissions::from_mode(mode);
     let file = tempfile::Builder::new().permissions(permissions.clone()).tempfile_in(folder);
-    // The name of the scratch file says nothing to whoever asked for another.
+    // Leave the name of the temporary file out of the error: the user named another file.
     let file = file.map_err(|error| io::Error::from(error.kind()))?;
     if mode != NEW_FILE_MODE {
         file.as_file().set_permissions(permissions)?;

@@ -119,7 +119,7 @@ pub enum ProgramCommand {
 /// How long an activation waits for the nodes.
 const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Two versions of one program, however they are said.
+/// The two versions to compare, in whichever syntax the user gave them.
 fn compared(
     from: Versioned<ProgramId>,
     to: &str,

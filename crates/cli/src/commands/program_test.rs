@@ -128,7 +128,7 @@ struct Run<'a> {
     bed: &'a TestBed,
     path: &'a Path,
     layout: &'a Layout,
-    /// Which of the layouts it is: the cases' pools are named after it.
+    /// The index of the layout. The names of the cases' pools contain it.
     number: usize,
     version: u64,
 }

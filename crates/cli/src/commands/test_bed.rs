@@ -21,11 +21,11 @@ pub struct TestBed {
     cluster: LocalCluster,
     class: ClassName,
     program: ProgramId,
-    /// Tells this run's pools from those of others, on whichever machine they are.
+    /// A random number that distinguishes this run's pools from those of all other runs.
     run: u64,
     /// The pools that were made.
     pools: Mutex<Vec<PoolName>>,
-    /// The folder of an engine of its own; all goes with it.
+    /// The scratch folder of the embedded engine. Dropping it removes everything.
     scratch: Option<TempDir>,
 }
 
@@ -74,7 +74,7 @@ impl TestBed {
     /// An empty pool.
     pub async fn pool(&self, label: &str) -> Result<Pool> {
         let name: PoolName = format!("test-{:016x}-{label}", self.run).parse()?;
-        // Noted first: it goes also if this is broken off.
+        // Record the pool first, so that it is removed even if its creation is interrupted.
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
         self.cluster.create_pool(&name).await?;
         self.cluster.pool(name.as_str()).await

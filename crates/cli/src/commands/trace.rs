@@ -17,7 +17,7 @@ use crate::span_tree::{Located, fields, render};
 
 /// A node that says nothing for so long is left out.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
-/// What spans of the command itself say where they were.
+/// The node name that is shown for spans of the command itself.
 const CLIENT: &str = "client";
 
 /// Which trace to show, or all of them

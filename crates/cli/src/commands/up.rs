@@ -15,13 +15,13 @@ use crate::signals::Interrupts;
 
 /// Storage targets of a new cluster, unless told otherwise.
 const DEFAULT_TARGETS: u16 = 3;
-/// The same of one whose data Ceph keeps.
+/// Nodes of a new cluster whose data Ceph keeps, unless told otherwise.
 const DEFAULT_GATEWAYS: u16 = 1;
 /// More processes than this on one machine is a mistake.
 const MAX_TARGETS: i64 = 64;
 /// The pause between two attempts to prepare a cluster while some of its targets do not serve.
 const PREPARE_AGAIN: Duration = Duration::from_secs(1);
-/// The highest first port: those of all processes must be ports.
+/// The highest value for the first port. The other processes use the ports after it.
 const MAX_METRICS_PORT: i64 = 65_000;
 
 /// A note for two cases: the keys were made by another certificate authority than the one that the
@@ -155,8 +155,8 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
 }
 
 /// Prepares the cluster, then waits for ever; returns only on an error. If the preparation needs a
-/// target that does not serve, the cluster runs all the same, and the preparation is repeated until
-/// that target serves.
+/// target that does not serve, the cluster runs without it. The preparation is repeated until that
+/// target serves.
 async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
     let file = supervisor.cluster();
     let cluster = Cluster::reach(file)?;

@@ -41,9 +41,9 @@ const RECORDS: usize = 400_000;
 const CALM: Duration = Duration::from_secs(5);
 /// The time between two decisions of the policy. It is short because somebody is watching.
 const TICK: Duration = Duration::from_secs(1);
-/// Records that a log takes until it counts as whole again.
+/// After a fault, a log counts as recovered once it has taken this many records.
 const WHOLE_AGAIN: usize = 500;
-/// How often it is looked where the sequencers are.
+/// How often the demo checks where the sequencers are.
 const LOOK: Duration = Duration::from_millis(50);
 /// The policy.
 const POLICY: &str = "sequencers";

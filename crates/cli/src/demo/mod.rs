@@ -6,9 +6,9 @@
 //! the OSD that serves the log's object, and the leading monitor, instead of a target. At the end
 //! it reads all records back, and compares them with the acknowledged ones.
 //!
-//! Each fault begins when the writers have appended a certain number of records. Until the fault
-//! has happened, the writers may append at most half of the records up to the next fault. So each
-//! fault meets busy writers, even if the input is short.
+//! Each fault begins when the writers have appended a certain number of records. Until it has
+//! happened, the writers may append at most half of the records that lie between this fault and the
+//! next. So each fault meets busy writers, even if the input is short.
 
 mod balance;
 mod dev_ceph;
@@ -53,7 +53,7 @@ const LOG: &str = "demo";
 const TARGETS: usize = 3;
 /// Records of a quick run.
 const QUICK_RECORDS: usize = 20_000;
-/// A fault that is not over by then is a failed demo.
+/// The demo fails if a fault takes longer than this.
 const STEP_DEADLINE: Duration = Duration::from_secs(60);
 /// Positions read at a time at the end.
 const READ_PAGE: usize = 1024;
@@ -114,7 +114,7 @@ enum Show {
 }
 
 impl Show {
-    /// How many storage and metadata nodes it needs.
+    /// How many storage and metadata nodes the demonstration needs.
     fn nodes(self, engine: &Engine) -> (usize, usize) {
         match (self, engine) {
             (Self::Log, _) => (TARGETS, 1),
@@ -230,7 +230,8 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Plays the main job on these records; without records, another demo.
+    /// Runs the main demonstration with these records. Without records, runs the one that the
+    /// arguments choose.
     async fn perform(&self, records: Option<Records>, out: Out) -> Result<()> {
         match records {
             Some(records) => conclude(&self.play(records).await?, out),
@@ -293,7 +294,7 @@ impl Stage<'_> {
             work.open_gate(gate_before(work, quarter));
             writers.during(passed(work, total * quarter / 4)).await?;
             let at = work.now();
-            // The gate opens with the fault, so that it meets writers at work.
+            // Open the gate when the fault begins, so that the fault meets busy writers.
             work.open_gate((total * (quarter + 1)) / 4);
             let step = tokio::time::timeout(STEP_DEADLINE, self.inflict(fault, cluster, log, work));
             let step = async { step.await.unwrap_or_else(|_| Err(hangs(fault))) };
@@ -305,7 +306,7 @@ impl Stage<'_> {
         Ok((writers.finish().await?, events))
     }
 
-    /// Does it, and returns what was done once the cluster is whole again.
+    /// Causes a fault, and waits until the cluster has recovered. Returns what was done.
     async fn inflict(
         &self,
         fault: Fault,
@@ -436,8 +437,8 @@ async fn install(cluster: &Cluster, program: &ProgramId, source: &str) -> Result
     Ok(version)
 }
 
-/// The number of records at which the writers wait until the fault at the end of this quarter has
-/// happened: those up to the middle of the next quarter.
+/// How many records the writers may append before the fault at the end of this quarter has
+/// happened. The number lies in the middle of the next quarter.
 fn gate_before(work: &Work, quarter: usize) -> usize {
     (work.total() * quarter + work.total() * (quarter + 1)) / 8
 }

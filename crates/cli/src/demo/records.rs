@@ -24,7 +24,7 @@ pub struct Records {
     pub origin: String,
     /// The lines, without their ends.
     pub lines: Vec<Bytes>,
-    /// Whether there were more than were taken.
+    /// Whether the input has more lines than were taken.
     pub cut: bool,
 }
 

@@ -152,7 +152,8 @@ impl Report {
 }
 
 impl Phase {
-    /// Of the appends acknowledged in `from..until`; `acks` ascend by that time.
+    /// The phase of the appends acknowledged in `from..until`. `acks` is sorted by the time of
+    /// acknowledgement.
     fn new(what: &str, acks: &[Ack], from: Duration, until: Duration) -> Self {
         let start = acks.partition_point(|ack| ack.acked < from);
         let end = acks.partition_point(|ack| ack.acked < until);

@@ -21,8 +21,8 @@ pub struct Verdict {
     pub missing: usize,
     /// Records that are in the log more than once, or that no writer got an acknowledgement for.
     pub doubled: usize,
-    /// How often a position is not higher than the one before it, in the order of reading or in the
-    /// order of one writer's acknowledgements.
+    /// How often a position is not higher than the one before it. Counts positions in the order of
+    /// reading, and those of each writer in the order of acknowledgement.
     pub out_of_order: usize,
     /// Positions without data: filled, where an append was interrupted.
     pub holes: usize,

@@ -89,7 +89,7 @@ fn large_content_goes_in_and_comes_out_with_little_memory() {
     assert!(std::fs::read(&path).unwrap() == content[5..]);
     assert!(link.is_symlink(), "what it leads to is replaced");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-    // Whatever the names are and whichever targets they are on.
+    // Test several names, on whichever targets they are.
     File::options().write(true).open(&path).unwrap().set_len(9_000_000).unwrap();
     for name in ["data/a", "data/b{tag}", "data/c}{d", "data/e/f"] {
         cluster.run(&["object", "put", name, file]);

@@ -120,7 +120,7 @@ pub async fn end(clients: Vec<Running>, orders: &Orders) {
     }
 }
 
-/// What is recorded of the class, once it is as it should be.
+/// Waits until the record of the class's layout satisfies `is_so`, and returns it.
 pub async fn layout_when(
     cluster: &Cluster,
     what: &str,
@@ -129,7 +129,7 @@ pub async fn layout_when(
     let mut last = None;
     let waiting = async {
         loop {
-            // The node that keeps it may be away.
+            // The node that keeps the record may be away.
             if let Ok(layout) = Layouts::of(cluster).get(&"kv".parse().unwrap()).await {
                 if is_so(&layout) {
                     return layout;

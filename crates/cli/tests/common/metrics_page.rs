@@ -15,7 +15,7 @@ pub fn address_of(cluster: &RunningCluster, node: &str) -> String {
     group["targets"][0].as_str().unwrap().to_owned()
 }
 
-/// What a process answers to these bytes.
+/// Sends these bytes to a process, and returns its answer.
 pub fn ask(address: &str, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     // It may answer before it has read everything.

@@ -77,7 +77,7 @@ impl RunningCluster {
         Self::start_by(folder, up)
     }
 
-    /// The same by a command that runs `nacre up --json`.
+    /// Starts a cluster by a command that runs `nacre up --json`.
     pub fn start_by(folder: &Path, mut up: Command) -> Self {
         let mut up = up.stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(up.stdout.take().unwrap());

@@ -58,7 +58,7 @@ pub enum BalancerCommand {
 }
 
 impl BalancerCommand {
-    /// Whether it asks a cluster of nacre's.
+    /// Whether the command connects to a running nacre cluster.
     pub fn asks_a_cluster(&self) -> bool {
         match self {
             Self::Check { .. } | Self::Simulate(_) | Self::Cephfs(_) => false,

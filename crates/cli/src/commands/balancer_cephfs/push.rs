@@ -21,8 +21,8 @@ use crate::input::{read_text, seconds};
 use crate::out::{Out, note};
 
 /// How many ticks a new policy is watched. The first tick may pass before all ranks have loaded the
-/// policy. The second measures it: a drop counts only if it lasts a whole tick. The third brings
-/// the report, because heartbeats report a tick after its end.
+/// policy. The second measures it: a drop counts only if it lasts a whole tick. In the third, the
+/// ranks report what happened in the second: their heartbeats report a tick after its end.
 const WATCHED_TICKS: u32 = 3;
 /// The default of `--max-drop`, in percent. Migrations and redirected clients reduce the throughput
 /// for a short time, but by less than half.

@@ -1,9 +1,8 @@
 //! `nacre ceph forget`: removes a node that vanished without reporting that it is down.
 //!
-//! A node that ends reports that it is down. If a node cannot be started again, its supervisor
-//! reports this. If the node and its supervisor vanish together, with their machine or folder,
-//! nobody reports it. The cluster's maps then list the node as up for ever, and every activation of
-//! a program waits for it.
+//! A node that ends reports that it is down. If it cannot be started again, its supervisor reports
+//! it as down. If both vanish together, with their machine or folder, the cluster's maps list the
+//! node as up for ever. Every activation of a program then waits for the node.
 
 use std::time::Duration;
 

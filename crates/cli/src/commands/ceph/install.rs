@@ -2,8 +2,8 @@
 //! load classes.
 //!
 //! An OSD loads a class at the first request that needs it, and keeps the loaded class until the
-//! OSD restarts. So the file must appear there only when it is complete. The command also names the
-//! OSDs that still run another version.
+//! OSD restarts. So the file must appear in the folder only when it is complete. The command also
+//! names the OSDs that still run another version.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

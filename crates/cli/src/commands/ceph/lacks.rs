@@ -10,7 +10,7 @@ const SAFE_SIZE: u32 = 3;
 /// Copies below which a write must not be acknowledged.
 const SAFE_MIN_SIZE: u32 = 2;
 
-/// One thing that is not as it should be.
+/// One thing that nacre needs and the cluster lacks, or that is set badly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lack {
     /// What.
@@ -70,7 +70,7 @@ fn absent_pool(pool: &str, examination: &Examination) -> Option<Lack> {
 struct ClassList {
     setting: &'static str,
     of: fn(&OsdSettings) -> &str,
-    /// What an OSD does whose list does not admit a class.
+    /// What an OSD does if its list does not contain the class.
     otherwise: &'static str,
 }
 
@@ -108,7 +108,7 @@ fn missing_class(osds: &[OsdFacts]) -> Vec<Lack> {
         move |osd: &OsdFacts| osd.classes.is_some_and(|classes| classes.nacre == wanted)
     };
     let install = |osd: &OsdFacts| vec![format!("nacre ceph install  # on {}", osd.host)];
-    // An OSD keeps what it has loaded.
+    // An OSD keeps the library that it has loaded, so it must be restarted.
     let replace = |osd: &OsdFacts| {
         let restart = format!("systemctl restart ceph-osd@{}  # on {}", osd.osd, osd.host);
         [install(osd), vec![restart]].concat()
@@ -175,7 +175,7 @@ fn of_osds(
             commands.push(command);
         }
     }
-    // What is installed once comes before what is restarted for it.
+    // Installing the library must come before the restarts.
     commands.sort_by_key(|command| command.starts_with("systemctl"));
     Some(Lack { what: format!("{} {what}", names.join(" ")), is_needed, commands })
 }
@@ -204,7 +204,7 @@ mod tests {
         Examination { pool: Some(pool), osds: vec![osd(0), osd(1)] }
     }
 
-    /// What is lacking once something was changed for the worse.
+    /// The lacks of a good cluster after `worsen` has changed it.
     fn lacking(worsen: impl Fn(&mut Examination)) -> Vec<Lack> {
         let mut examination = good();
         worsen(&mut examination);

@@ -1,8 +1,8 @@
 //! Finds rules at a target that does not hold their objects.
 //!
 //! Each target has a switch, which decides only about the objects that the target holds. So a rule
-//! about objects of another target never has an effect. The target is known of an exact object
-//! name, and of a prefix with a complete placement tag, such as `data/{5}*`.
+//! about objects of another target never has an effect. A rule's target is known if the rule gives
+//! an exact object name, or a prefix with a complete placement tag, such as `data/{5}*`.
 
 use std::fmt;
 

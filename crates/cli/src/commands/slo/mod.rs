@@ -152,8 +152,8 @@ fn latency(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "no bound".to_owned(), milliseconds)
 }
 
-/// The name of a bound. Without a violation, no request exceeds the bound (it is *deterministic*).
-/// With one, at most this share of the requests may exceed it.
+/// The name of a latency bound. `violation` is the share of requests that may exceed the bound.
+/// Without it no request may: the bound is *deterministic*.
 fn bound_name(violation: Option<f64>) -> String {
     violation.map_or_else(|| "deterministic".to_owned(), |part| format!("violation {part}"))
 }

@@ -34,7 +34,7 @@ use crate::out::{Out, note, table};
 const MAX_UNDER_WAY: usize = 16_384;
 /// Objects that are written at a time before the replay begins.
 const PREPARED_AT_ONCE: usize = 32;
-/// A latency above this counts as this.
+/// Longer latencies are recorded as this one.
 const MAX_LATENCY_MICROS: u64 = 600_000_000;
 /// The span of one histogram of a log.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
@@ -257,7 +257,7 @@ fn filler(bytes: u64) -> Bytes {
     Bytes::from(vec![0x72; bytes as usize])
 }
 
-/// Writes all objects as far as they will be read.
+/// Writes all objects up to the end of the furthest read.
 async fn prepare(traces: &[Replayed]) -> Result<()> {
     let mut work = vec![];
     for trace in traces {

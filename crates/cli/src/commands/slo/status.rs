@@ -222,7 +222,7 @@ fn text(status: &Status) -> String {
     lines.join("\n")
 }
 
-/// Says what clients that pass no gateway ask of a target; nothing if there are none.
+/// Describes the traffic of clients that pass no gateway. Empty if there is none.
 fn beside(direct: &DirectTraffic) -> String {
     if direct.operations_per_second == 0.0 {
         return String::new();

@@ -145,7 +145,7 @@ impl Load {
         let possible = &mut blocks[block as usize];
         let data = Bytes::from(value.to_le_bytes().repeat(BLOCK_BYTES / 8));
         let offset = block * BLOCK_BYTES as u64;
-        // From here on a read may find it, acknowledged or not.
+        // From now on a read may return this value, even before the write is acknowledged.
         possible.push(value);
         self.until_answered(|| self.client.write(&object.name, offset, data.clone())).await?;
         *possible = vec![value];

@@ -189,8 +189,8 @@ impl Stage {
 
     /// Runs the usual load, a burst, and the usual load again.
     ///
-    /// With a supervisor, it also kills a node with another target, the victim, during the burst.
-    /// It waits until the overloaded target has sent bytes to other targets. Returns how many bytes
+    /// If there is a `supervisor`, also kills the node of another target, the victim, during the
+    /// burst: once the overloaded target has sent bytes to other targets. Returns how many bytes
     /// other targets stored at that time.
     async fn phase(
         &self,

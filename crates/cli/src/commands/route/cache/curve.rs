@@ -11,8 +11,8 @@ use crate::out::{Out, printable, table};
 
 /// How many points of a curve people see. JSON has all.
 const SHOWN_POINTS: usize = 16;
-/// The weight of a node where a tenant does not read at present. It counts only if the tenant reads
-/// at no node.
+/// The weight of a node where a tenant does not read at present. It is so small that such nodes
+/// count only if the tenant reads at no node.
 const IDLE_WEIGHT: f64 = 1e-6;
 
 /// The curve of a tenant.

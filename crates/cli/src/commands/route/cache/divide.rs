@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::out::{Out, table};
 
-/// A cache is divided into this many parts. More parts would not save more misses, since the error
-/// of a curve is larger than a part.
+/// A cache is divided into this many parts. More parts would save no misses, because the error of a
+/// miss-ratio curve is larger than a part.
 const UNITS: u64 = 64;
 
 /// The shares of tenants, in bytes.
