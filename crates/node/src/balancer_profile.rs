@@ -1,12 +1,12 @@
 //! Measures the processor time and duration of sequencer operations on a running cluster. The
 //! balancing simulator takes its parameters from the result, a `BalancerProfile`.
 //!
-//! `nacre balancer profile` and `nacre-bench balancer-model` call this module. It creates a log,
-//! puts load on the log's sequencer, moves the sequencer between two nodes, and reads how much
-//! processor time the two nodes used. At the end it removes the log.
+//! `nacre balancer profile` and `nacre-bench balancer-model` call this module. The module creates a
+//! log, puts load on the log's sequencer, and moves the sequencer between two nodes. It reads how
+//! much processor time the two nodes used, and removes the log.
 //!
 //! Two handles of the log send requests alternately. A single handle would get the sequencer's
-//! capability: it would issue positions itself and send the node no requests
+//! capability. It would then issue positions itself, and the node would receive no requests
 //! (docs/capabilities.md).
 //!
 //! A node reports the processor time of its whole process, so the cluster should do nothing else
@@ -158,7 +158,8 @@ impl Bench<'_> {
     /// sequencer has moved away.
     async fn redirected(&self, former: &NodeName) -> Result<f64> {
         let mut input = Default::default();
-        // The first epoch of a log: older than any sequencer.
+        // 1 is the first epoch of a log. It is older than any sequencer, so the node redirects the
+        // request.
         put_header(&mut input, self.logs[0].name().as_str(), 1);
         input.extend_from_slice(&1_u32.to_le_bytes());
         let input = input.freeze();

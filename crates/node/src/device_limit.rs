@@ -22,7 +22,7 @@ pub struct DeviceLimit {
     clock: Arc<dyn Clock>,
     /// Requests a second; 0 without a limit.
     per_second: AtomicU64,
-    /// When the device has served all that came.
+    /// When the device will have served all requests that have arrived.
     free_at: Mutex<Duration>,
 }
 

@@ -6,12 +6,12 @@
 //! | layer | why it has this position |
 //! | --- | --- |
 //! | grants | The session checks them before any layer ([`Guard`](nacre_object::Guard)), so a request without the necessary right runs nothing. |
-//! | [`SwitchLayer`] | It chooses the target, so it comes before the check that the target holds the object, and before all layers that act on the object. The process's own requests pass it, too: a method that runs for a message must find bytes that a rule has sent to another node. |
+//! | [`SwitchLayer`] | It chooses the target, so it comes before the check that the target holds the object, and before all layers that act on the object. The process's own requests pass it, too. For example, a method that receives a message may read bytes that a rule has sent to another node. |
 //! | [`HolderCheck`] | It comes before all layers that read or change objects, so nothing happens to an object on a target that does not hold it. The process's own requests do not pass it: the process sends them only for objects of its own target. |
-//! | [`ChangeFeed`] | It watches service maps, which it reads through the layers below as calls of a class. |
+//! | [`ChangeFeed`] | It watches service maps. It reads a map by calling a class, so the layers that serve such calls are below it. |
 //! | [`CatchUpLayer`] | It comes before [`SendingLayer`], because that layer must know the called class to see whether the call sends messages. |
 //! | [`SendingLayer`] | It marks an object that will send messages before the engine changes the object, so no message is lost in a crash. |
-//! | [`CacheLayer`] | It is below the switch, so it sees the object that really keeps the bytes. It is above the SLO layer, because a read that it answers costs the device nothing, so it must cost its tenant nothing and must not wait for the device. All requests to the engine pass it, so it notices all changes. Until the cluster turns caches on, it answers nothing. |
+//! | [`CacheLayer`] | It is below the switch, so it sees the object that really keeps the bytes. It is above the SLO layer: a read that the cache answers does not use the device, so it must neither wait for the device nor count against its tenant. All requests to the engine pass it, so it notices all changes. Until the cluster turns caches on, it answers nothing. |
 //! | [`SloLayer`] | It is next to the device, because it orders the requests that reach the disk. It also orders the requests of the layers above. A request that waits here does not occupy the engine. |
 //! | [`DeviceLimitLayer`](crate::device_limit::DeviceLimitLayer) | It simulates a slower device, so no other layer is between it and the engine. Demonstrations set its limit; otherwise it does nothing. |
 //! | engine | It keeps the data. |

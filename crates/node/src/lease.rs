@@ -74,7 +74,7 @@ impl Lease {
     pub fn look(&mut self, now: Duration, state: &MapState) -> Result<Turn> {
         let Some(held) = held(state)? else { return Ok(Turn::Free) };
         let is_mine = held.keeper == self.me;
-        // An earlier life of this node is over.
+        // If an earlier incarnation of this node holds the lease, it is dead.
         let was_me =
             held.keeper.node == self.me.node && held.keeper.incarnation < self.me.incarnation;
         let since = match &self.seen {
@@ -161,7 +161,7 @@ mod tests {
         let at = Duration::from_secs;
         assert_eq!(a.look(at(0), &state).unwrap(), Turn::Free);
         let taken = a.take(&state).unwrap();
-        // The other process was free to take the lease as well, and is too late.
+        // The other process also saw the lease as free, but tries to take it too late.
         assert_eq!(b.look(at(0), &state).unwrap(), Turn::Free);
         apply(&mut state, taken);
         assert!(b.take(&state).is_err());

@@ -1,6 +1,6 @@
-//! The node: a process that stores objects or hosts sequencers. Besides nodes, this crate has the
-//! supervisor, which runs a cluster of nodes on one machine, and [`LocalCluster`], a whole cluster
-//! in the calling process.
+//! The node: a process that stores objects or hosts sequencers. This crate also has the supervisor,
+//! which runs a cluster of nodes on one machine, and [`LocalCluster`], a whole cluster in the
+//! calling process.
 
 mod balancer_profile;
 mod cache;

@@ -1,9 +1,9 @@
 //! `Node`: one process of a cluster. It is made of its roles, such as storage and metadata.
 //!
-//! At its start, a node opens the data of its roles. From the opened targets it assembles the
-//! cluster, and then the roles join the cluster. At last the node listens, and a background task
-//! registers it. The node serves before it has registered, because the registry may be stored on
-//! this very node.
+//! At its start, a node opens the data of its roles. It then makes a client of the cluster
+//! ([`Cluster`]) that uses this node's targets directly, and the roles join the cluster through it.
+//! At last the node listens, and a background task registers it. The node serves before it has
+//! registered, because the registry may be stored on this very node.
 //!
 //! At its end, the roles withdraw, and the node leaves the registry. The node then answers the
 //! requests in flight and closes the roles.

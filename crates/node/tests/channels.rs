@@ -48,7 +48,7 @@ async fn messages_sent_before_a_cluster_was_closed_arrive_when_it_is_open_again(
         let cluster = open(&folder).await;
         let row = [Value::text(&time.to_string()), Value::text("b"), Value::Int(5)];
         assert_eq!(ask(&cluster, "a", "transfer", &row).await, "ret('ok')");
-        // Closed at once, wherever the message is.
+        // The cluster is closed here, wherever the message is at this moment.
     }
     let cluster = open(&folder).await;
     until_balance(&cluster, "b", &format!("holds({})", 5 * TIMES)).await;

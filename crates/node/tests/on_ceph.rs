@@ -10,7 +10,7 @@ use nacre_conformance::{CephCluster, ceph_plugin_folder};
 use nacre_node::LocalCluster;
 use nacre_rados::RadosOptions;
 
-/// How long what happens by itself may take.
+/// How long the test waits for something that the cluster does by itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 

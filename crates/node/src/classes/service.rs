@@ -2,8 +2,8 @@
 //! active versions and reports its faults to the cluster log. It also runs the courier, the task
 //! that delivers the messages that methods send.
 //!
-//! The engine needs the runtime before the process has joined a cluster. So the service starts in
-//! two steps: [`ClassService::new`], then [`ClassService::follow`].
+//! The service starts in two steps. [`ClassService::new`] makes the runtime, which the engine needs
+//! before the process has joined a cluster. [`ClassService::follow`] needs the cluster.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -19,7 +19,7 @@ use nacre::{Object, Pool};
 
 /// How many objects are looked at on each page of names.
 const LOOKED_AT: usize = 32;
-/// Of the class's, objects whose rows are counted.
+/// How many objects of the class have their rows counted.
 const COUNTED: usize = 8;
 /// Entries that are read at a time.
 const PAGE_ENTRIES: u32 = 1000;

@@ -227,9 +227,9 @@ mod tests {
         assert_eq!(change(walk(2)).destination(), "map");
     }
 
-    /// Keepers (the tasks that carry a change out) die and people roll back at random times. Even
-    /// so, the target never becomes active before the bridge is live everywhere, and all objects
-    /// end in the layout of the active version.
+    /// At random times, keepers (the tasks that carry a change out) die, and people roll the change
+    /// back. Even so, the target never becomes active before the bridge is live everywhere, and all
+    /// objects end in the layout of the active version.
     #[test]
     fn all_objects_end_in_the_active_layout_although_keepers_die_at_any_time() {
         for seed in 0..300 {

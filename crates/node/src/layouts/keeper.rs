@@ -35,7 +35,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// How long the keeper waits until all nodes have loaded a version. After this time it reads the
 /// stored state again.
 const LIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Before something that failed is tried again.
+/// The pause before a failed step is tried again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 
 /// A keeper, until it is dropped.
@@ -214,7 +214,7 @@ impl Mover<'_> {
             match self.take_step(change.next(active)).await {
                 Err(error) if is_passing(&error) => {
                     tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
-                    // Whether it is still this keeper's to do.
+                    // Check that this keeper still holds the lease.
                     self.record(|_| {}).await?;
                 }
                 other => other?,

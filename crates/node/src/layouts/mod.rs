@@ -4,7 +4,7 @@
 //! The source of a class in Brados says where the class keeps its rows. For a new layout,
 //! [`Layouts::adopt`] stores two more versions of the class, a *bridge* and a *target* (`sources`).
 //! The target is activated once the bridge is live on all nodes. Then a walk visits all objects and
-//! moves their rows step by step (`walk`), while requests find rows in the old and the new
+//! moves their rows step by step (`walk`). Meanwhile requests find rows in the old and the new
 //! location. New objects have the target's layout from the beginning.
 //!
 //! The map `layouts` records the progress (`record`, `change`). One process at a time does the work
@@ -13,7 +13,7 @@
 //! back.
 //!
 //! The beginning of an object's entry `@brados` identifies the object's class by its tables. So a
-//! walk needs no index of objects by class: it goes through the names in all pools. It could not
+//! walk needs no index of objects by class: it goes through the names in all pools. A walk cannot
 //! distinguish the objects of two classes with the same tables, so [`Layouts::adopt`] refuses to
 //! change either class.
 

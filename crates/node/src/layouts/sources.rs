@@ -3,8 +3,8 @@
 //!
 //! Both versions read rows in the old and in the new location. The *bridge* writes rows to the old
 //! location, the *target* writes them to the new one. The bridge is live on all nodes before the
-//! target is live on any, so each node can always read what every other node writes. After a
-//! rollback to the bridge, all rows move back to the old location.
+//! target is live on any node. So each node can always read what the others write. After a rollback
+//! to the bridge, all rows move back to the old location.
 
 use nacre_brados::layout::LayoutError;
 use nacre_brados::limits::MAX_FORMER_LAYOUTS;

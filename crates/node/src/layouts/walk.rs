@@ -15,7 +15,7 @@ use nacre::{Cluster, Object};
 
 /// How many names are listed at a time. The progress is recorded after this many objects.
 const PAGE: usize = 64;
-/// Objects that are looked at at a time.
+/// How many objects are examined at the same time.
 const LOOKS: usize = 8;
 /// The pauses after each page and each step keep the load on clients low. They limit a walk to
 /// about 2000 objects a second, and to 250 steps a second of at most a mebibyte each.

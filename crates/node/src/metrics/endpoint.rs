@@ -24,7 +24,7 @@ use super::Metrics;
 
 /// Connections at a time; more wait in the kernel. Prometheus needs one.
 const MAX_CONNECTIONS: usize = 8;
-/// A request's line and headers: hyper's least.
+/// The largest request line with its headers. It is the smallest limit that hyper accepts.
 const MAX_HEADER_BYTES: usize = 8 * 1024;
 /// From the connection to the end of the answer; a scrape takes milliseconds.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -107,7 +107,7 @@ async fn serve(stream: TcpStream, metrics: Arc<Metrics>, place: OwnedSemaphorePe
         .max_buf_size(MAX_HEADER_BYTES)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), answer);
-    // How it ended is the scraper's business.
+    // Ignore errors of the connection: they concern only the scraper.
     let _ = time::timeout(CONNECTION_TIMEOUT, connection).await;
     drop(place);
 }

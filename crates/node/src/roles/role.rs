@@ -1,8 +1,8 @@
 //! `Role`: one job of a node, from its start to its end.
 //!
 //! 1. [`Role::open`] opens the role's data, before the node has joined a cluster.
-//! 2. The node assembles the cluster; the [targets](OpenedRole::target) that its roles opened are
-//!    part of it.
+//! 2. The node makes a client of the cluster ([`Cluster`]). The client uses the
+//!    [targets](OpenedRole::target) of the node's roles without a session.
 //! 3. [`OpenedRole::join`] starts the role's background tasks, and returns the services for the
 //!    node to offer.
 //! 4. When the node stops, each role [withdraws](RunningRole::withdraw). The node leaves the

@@ -6,9 +6,9 @@ use nacre_object::{NodeName, Result};
 
 /// How many starts in a row must fail before the supervisor reports the node as down. The pauses
 /// between these starts add up to three seconds. Most temporary causes pass in that time: a lock or
-/// socket that the former process still holds, or other nodes that start at the same time. After
-/// the report, a command that waits for all nodes for up to 30 s, such as `nacre program activate`,
-/// no longer waits for this one.
+/// socket that the former process still holds, or other nodes that start at the same time. Commands
+/// that wait for all nodes, such as `nacre program activate`, do so for up to 30 s. After the
+/// report they no longer wait for this node.
 const MAX_FAILED_STARTS: u32 = 5;
 
 /// A node's failed starts in a row, and whether the node is marked as down.
@@ -25,7 +25,7 @@ impl Absence {
         Self { cluster, node, failed_starts: 0, is_told: false }
     }
 
-    /// The node served. Then it has said itself that it is up.
+    /// Call this when the node has served. It has then reported itself that it is up.
     pub fn is_over(&mut self) {
         (self.failed_starts, self.is_told) = (0, false);
     }

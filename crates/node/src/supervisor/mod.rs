@@ -1,13 +1,13 @@
 //! Runs a cluster's nodes as child processes, and restarts nodes that die.
 //!
-//! Each node has one keeper task. The keeper starts the process, waits until the process writes
-//! `ready` to its standard output, and then waits for the end of the process or for an order. If a
+//! Each node has one keeper task. The keeper starts the process, and waits until it writes `ready`
+//! to its standard output. Then the keeper waits until the process ends or an order arrives. If a
 //! node dies without an order, its keeper restarts it after a pause, which doubles up to a bound. A
 //! node that was killed with `hold` stays down until it is resumed.
 //!
-//! The keeper reports why a node ended on standard error, each reason once a minute, and by the
-//! service `supervisor`. If a node repeatedly fails to start, the supervisor marks it as down in
-//! the cluster's maps, so that no process waits for it.
+//! The keeper reports why its node ended: on standard error, each reason at most once a minute, and
+//! by the service `supervisor`. If a node repeatedly fails to start, the supervisor marks it as
+//! down in the cluster's maps, so that no process waits for it.
 //!
 //! **Invariants:** There is one supervisor for each cluster folder; the kernel frees its lock file
 //! when the process ends. A node never outlives its supervisor for long: its standard input is a
@@ -212,7 +212,7 @@ impl Supervisor {
 
     async fn order_all(&self, order: impl Fn() -> Order) {
         for keeper in &self.keepers {
-            // A keeper that is gone has nothing left to stop.
+            // If this fails, the keeper has ended, and its node with it.
             let _ = keeper.orders.send(order()).await;
         }
     }

@@ -127,7 +127,7 @@ impl ChildPlan {
 
 /// What a keeper does next.
 enum Next {
-    /// Start the node again, which ended for this reason.
+    /// Start the node again. It ended for this reason.
     Restart(String, Asked),
     Hold,
     Finish,
@@ -238,7 +238,7 @@ impl Kept {
     fn said(&mut self, line: &str, pid: u32) {
         let Some(metrics) = parse_ready(line) else { return };
         let name = &self.plan.name;
-        // Without the file a node serves as well.
+        // A node also serves if the file cannot be written.
         if let Err(error) = self.plan.targets.set(name, metrics) {
             tell(&format!("{name}: {error}"));
         }
@@ -306,7 +306,7 @@ async fn ordered_to_kill(orders: &mut mpsc::Receiver<Order>) {
     std::future::pending().await
 }
 
-/// False if it is to stop instead.
+/// Waits for the order to resume. Returns false if the order is to stop.
 async fn wait_for_resume(orders: &mut mpsc::Receiver<Order>) -> bool {
     loop {
         match orders.recv().await {

@@ -36,7 +36,7 @@ impl CephGateway {
         Some(Arc::new(Self { engine, osds, pulse }))
     }
 
-    /// For whoever asks the node how it is.
+    /// This gateway's part of the node's report.
     pub fn report(&self) -> RadosReport {
         let counts = self.engine.osd_counts();
         RadosReport {

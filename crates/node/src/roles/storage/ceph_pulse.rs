@@ -25,7 +25,7 @@ pub(super) struct CephPulse {
 }
 
 impl CephPulse {
-    /// Asks Ceph now and then periodically. Needs a tokio runtime.
+    /// Asks Ceph now, and again periodically. Needs a tokio runtime.
     pub fn start(
         store: Arc<dyn Store>,
         cluster: Cluster,
@@ -84,6 +84,6 @@ async fn tell(cluster: &Cluster, node: &NodeName, silence: Duration) {
     let seconds = silence.as_secs();
     let text = format!("the Ceph cluster has not answered for {seconds} seconds, and does again");
     let event = Event::new(Severity::Warning, text).node(node.clone());
-    // Whoever looked at the status saw it.
+    // If the append fails, the event is lost. During the silence the node's status showed it.
     let _ = cluster.events().append(event).await;
 }

@@ -22,7 +22,7 @@ pub(super) struct OsdSurvey {
 }
 
 impl OsdSurvey {
-    /// Surveys the OSDs now and then periodically. Needs a tokio runtime.
+    /// Surveys the OSDs now, and again periodically. Needs a tokio runtime.
     pub fn start(engine: RadosEngine, cluster: Cluster, node: NodeName) -> Self {
         let latest = Arc::new(Mutex::new(None));
         let found = Arc::clone(&latest);

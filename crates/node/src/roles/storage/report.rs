@@ -13,8 +13,9 @@ pub struct RefusalReport {
     pub hint: Option<String>,
 }
 
-/// Counts of requests since the node started, by where they ran: in the OSD or in the gateway. Only
-/// requests that call a method, or that change an object depending on a check, are counted.
+/// Counts of requests since the node started, by where they ran: in the OSD or in the gateway.
+/// Counts only requests that call a method, and requests that change an object only if a check
+/// succeeds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RadosReport {
     /// In OSDs, by nacre's class.

@@ -26,7 +26,7 @@ const MAX_UNTOLD: usize = 128;
 pub(super) struct RoomWatch(JoinHandle<()>);
 
 impl RoomWatch {
-    /// Checks the disk now and then periodically. Needs a tokio runtime.
+    /// Checks the disk now, and again periodically. Needs a tokio runtime.
     pub fn start(
         engine: EmbeddedEngine,
         cluster: Cluster,

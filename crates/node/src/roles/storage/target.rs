@@ -139,7 +139,7 @@ impl StorageTarget {
         }
     }
 
-    /// It, as a cluster is assembled from.
+    /// This target, as a part for [`Cluster::assemble`](nacre::Cluster::assemble).
     pub fn placed(&self) -> PlacedTarget {
         let stack = self.switched(self.stack.clone());
         PlacedTarget { target: self.target.clone(), stack }

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::BalancerContext;
 
-/// A map that could not be read is read again after this.
+/// How long to wait before reading the map again after a failure.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// The state of the balancer's map, as one node needs it.
@@ -44,7 +44,7 @@ impl BalancerState {
                     differs
                 });
                 tokio::select! {
-                    // Whatever it says: the map is read again.
+                    // Read the map again after any event.
                     _ = watcher.next() => {}
                     () = tell.closed() => return,
                 }

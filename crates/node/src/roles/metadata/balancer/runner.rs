@@ -60,7 +60,7 @@ impl Runner {
             let BalancerState { settings, traits } = known.borrow_and_update().clone();
             let BalancerSettings { policy, tick } = settings;
             self.traits = traits;
-            // Since 1970: every rank counts the same ticks.
+            // Ticks are counted from 1970, so all ranks give a tick the same number.
             let now_micros = self.context.clock.now_micros();
             let tick_micros = tick.as_micros() as u64;
             let number = now_micros / tick_micros + 1;

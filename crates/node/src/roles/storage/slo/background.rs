@@ -21,7 +21,7 @@ pub(in super::super) struct CompactionPace {
 }
 
 impl CompactionPace {
-    /// By the layer of this process. Needs a tokio runtime.
+    /// A pace that the latency scheduler of this process decides. Needs a tokio runtime.
     pub fn new(slo: Arc<NodeSlo>) -> Self {
         Self { slo, runtime: Handle::current() }
     }

@@ -18,7 +18,7 @@ use super::service::SENT;
 /// Between two readings of all counters.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// How long to wait for a gateway's counts. Direct traffic is computed from two successive
-/// readings. So after a late answer it stays unknown until two more readings are done.
+/// readings. So after a late answer the amount stays unknown until two more readings are done.
 const GATEWAY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A gateway that reads the counters of OSDs and of all gateways.

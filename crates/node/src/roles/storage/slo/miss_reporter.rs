@@ -7,8 +7,8 @@ use nacre::{Cluster, Event, Severity};
 use nacre_object::NodeName;
 use nacre_slo::{Miss, NodeSlo};
 
-/// How often misses are reported. All requests of a tenant to a target that were too slow within
-/// this time become one event, so that many slow requests do not fill the log.
+/// How often missed promises are reported. Within this time, all late requests of one tenant to one
+/// target become one event, so that they do not fill the log.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reports until it is aborted.
