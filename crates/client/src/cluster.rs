@@ -179,7 +179,7 @@ impl Cluster {
         })
     }
 
-    /// The same cluster, whose logs combine records into calls like this.
+    /// A handle to this cluster whose logs combine records into calls as `batching` says.
     #[must_use]
     pub fn batching(&self, batching: Batching) -> Self {
         let mut cluster = self.clone();

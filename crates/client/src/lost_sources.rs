@@ -11,9 +11,9 @@ use nacre_registry::{ProgramId, ProgramInfo, ProgramKind};
 use crate::cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, OWN_SOURCES};
 
 impl Cluster {
-    /// Returns the active programs whose source is lost, each with its active version. If this
-    /// release contains a lost source, puts the source again instead. If the map `programs` is
-    /// empty, also puts the classes of existing logs again.
+    /// Puts lost sources again that this release contains. Returns the active programs whose source
+    /// stays lost, each with its active version. If the map `programs` is empty, also puts the
+    /// classes of existing logs again.
     ///
     /// # Errors
     /// `Unavailable` if a target that may keep a source does not answer.
@@ -55,7 +55,7 @@ impl Cluster {
 }
 
 /// The source of a program's active version, if this release contains it. Returns `None` if the
-/// active version is not the latest: a put of an older source would get a new version number.
+/// active version is not the latest, because putting its source would make a new version.
 fn own_source(program: &ProgramInfo, active: u64) -> Option<&'static str> {
     let latest = program.versions.last().filter(|latest| latest.version == active)?;
     OWN_SOURCES.iter().copied().find(|source| Digest::of(source) == latest.digest)

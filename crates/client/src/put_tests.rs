@@ -42,7 +42,7 @@ fn pieces() -> impl Stream<Item = Result<Bytes>> + Unpin {
     stream::iter((0..PIECES).map(|number| Ok(piece(number))))
 }
 
-/// The pieces, but before one of them something else happens.
+/// The pieces. `other` runs just before the piece with number `before`.
 fn pieces_and<'a, F>(
     before: usize,
     other: impl Fn() -> F + Send + 'a,

@@ -139,7 +139,7 @@ impl OneVersion {
         Self { object: object.clone(), known: None }
     }
 
-    /// What the ops answer, of the version.
+    /// Runs ops on the version that the first request found. Returns the reply.
     async fn submit(&mut self, mut ops: Vec<Op>) -> Result<Reply> {
         let Some(version) = self.known else {
             let reply = self.object.submit(ops).await?;

@@ -1,5 +1,5 @@
-//! Checks before the removal of a route program that no routing rule uses it, and before that of a
-//! control program that it makes no rules.
+//! Checks that a program of routes may be removed: that no routing rule uses a route program, and
+//! that a control program makes no rules.
 
 use nacre_object::{Error, ErrorKind, Result};
 use nacre_registry::{MapState, ProgramId, ROUTES_MAP};
@@ -9,8 +9,8 @@ use crate::Cluster;
 
 impl Cluster {
     /// Checks that no routing rule uses a route program, so that it can be removed. If the caller
-    /// may not read the rules, permits the removal without a check: nodes keep using the version of
-    /// the program that they have.
+    /// may not read the rules, permits the removal without a check. That is harmless: nodes keep
+    /// using the version of the program that they have.
     pub(crate) async fn check_decides_for_no_rule(&self, program: &ProgramId) -> Result<()> {
         let Some(map) = self.routes_map().await? else { return Ok(()) };
         for (key, value) in &map.entries {

@@ -135,7 +135,7 @@ pub(super) fn store_copies(cluster: &ClusterFile) {
     for entry in cluster.with_role(RoleName::Storage) {
         let folder = TargetFolder::of(cluster, entry);
         if folder.judged().is_ok() {
-            // A node stores what is missing when it starts.
+            // If this fails, the node stores the copy at its next start.
             let _ = store_copy(cluster, &folder.path);
         }
     }

@@ -88,7 +88,7 @@ impl TargetRecord {
     /// Returns which of the two files of the record are damaged, each with the reason.
     pub fn damages(folder: &Path) -> Vec<(&'static str, String)> {
         let files = [FILE_NAME, COPY_NAME].map(|name| (name, Self::read(&folder.join(name))));
-        // A store that no cluster keeps has neither.
+        // A store that belongs to no cluster has neither file.
         if files.iter().all(|(_, found)| *found == Found::Nothing) {
             return Vec::new();
         }

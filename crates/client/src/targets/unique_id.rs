@@ -17,7 +17,7 @@ pub(crate) struct UniqueId(u128);
 impl UniqueId {
     /// An id that nothing else has.
     pub fn fresh() -> Self {
-        // Two seeds of the operating system: one has 64 bits only.
+        // Draw two seeds from the operating system, because one has only 64 bits.
         let half = || u128::from(Random::from_system().next_u64());
         Self(half() << 64 | half())
     }
