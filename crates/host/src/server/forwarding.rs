@@ -75,8 +75,8 @@ impl<K: Hosting> Host<K> {
     }
 
     /// Answers a request by `here`, which asks the state machine on this node. If this node handed
-    /// the machine over in proxy mode, uses `there` instead, which sends the request to the other
-    /// node under the epoch of the [`Forward`]. `epoch` is the epoch of the client's record.
+    /// the machine over in proxy mode, uses `there` instead: it sends the request to the other
+    /// node, under the epoch of the [`Forward`]. `epoch` is the epoch of the client's record.
     ///
     /// # Errors
     /// Those of `here` and of `there`; `Stale` if the client must read the record.

@@ -294,7 +294,8 @@ impl<K: Hosting> Host<K> {
                     if slot.adopt(record) || !is_named {
                         return Ok(epoch);
                     }
-                    // An earlier process of this node made that claim; its memory is gone.
+                    // An earlier process of this node made that claim. Its state is lost, so take
+                    // over again.
                     replaces = epoch;
                 }
             }
@@ -312,7 +313,7 @@ enum Job {
     Open,
     /// Read the stored record, which may be later than the one that is used here.
     CatchUp,
-    /// Become the authority in place of the one at this epoch.
+    /// Become the authority, in place of the one with epoch `replaces`.
     Recover { replaces: u64 },
 }
 

@@ -29,7 +29,7 @@ pub trait Hosting: fmt::Debug + Send + Sync + Sized + 'static {
     type Recovery: Recovery<Record = Self::Record>;
     /// The machine that serves.
     type Machine: Machine<Record = Self::Record>;
-    /// What a node keeps beside each machine, whether that serves or not.
+    /// What a node keeps beside each machine, even while the machine does not serve.
     type Beside: Default + fmt::Debug + Send + Sync;
     /// Machines one node hosts at a time.
     const MAX_HOSTED: usize;

@@ -21,7 +21,7 @@ pub struct Slot<K: Hosting> {
     machine: Mutex<Option<K::Machine>>,
     /// Where this node forwards requests while it does not serve the machine itself.
     pub(super) forward: Mutex<Option<Forward>>,
-    /// PausedMachine while a task reads or changes the record, so that only one task does.
+    /// Locked while a task reads or changes the record, so that only one task does.
     work: tokio::sync::Mutex<()>,
     /// Notified of every change of the machine and of its record.
     changed: Notify,
