@@ -67,7 +67,7 @@ impl Borrow<str> for ResourceName {
     }
 }
 
-/// As that of the text, which [`Borrow`] asks for.
+/// Equals the hash of the path's text, as [`Borrow`] requires.
 impl Hash for ResourceName {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_str().hash(state);

@@ -101,7 +101,7 @@ pub struct Returned {
     pub type_version: u64,
 }
 
-/// What a client gets that asked for a capability.
+/// The answer to a client that asked for a capability.
 #[cfg(feature = "programs")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -110,7 +110,7 @@ pub enum Acquired {
     Served {
         /// What came of it.
         answer: Answer,
-        /// The client asks for no capability for so long, in milliseconds.
+        /// For this many milliseconds the client must not ask for a capability.
         again_ms: u64,
     },
     /// A capability; the call was not run.

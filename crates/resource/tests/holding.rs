@@ -142,7 +142,7 @@ async fn a_cut_off_holder_is_evicted_and_no_position_is_issued_twice() {
         next(&holder).await;
     }
     cluster.nodes.cut_off_clients(true);
-    // It goes on until its lease is over.
+    // The holder continues until its lease is over.
     let mut seen = BTreeSet::new();
     while let Some(answered) = at_once(&holder).await {
         assert!(seen.insert(answered), "{answered} twice");
@@ -195,7 +195,7 @@ async fn a_call_whose_caller_stopped_waiting_for_the_store_has_no_effect() {
     // A new grant, by which nothing was changed yet.
     holder.release().await;
     assert_eq!(number(holder.call("read", Value::Null).await.unwrap()), 10);
-    // The question arrives, and nobody waits for the answer.
+    // The request arrives, but the client does not wait for the answer.
     cluster.system.follow(Box::new(|operation| {
         let Operation::Submit(request) = operation else { return None };
         let is_commit =

@@ -134,7 +134,7 @@ async fn misfortune(cluster: &Arc<Cluster>, random: &mut Random, version: u64) {
         }
         3 => {
             let path = if random.one_in(2) { "/seq" } else { "/n" };
-            // It may be that no node answers now.
+            // The move may fail, because no node answers at present.
             let _moved = cluster.open(path).await.move_to(&node(n)).await;
         }
         4 => {

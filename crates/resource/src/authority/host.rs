@@ -278,7 +278,7 @@ impl ResourceHost {
         let wanted = Wanted::of(&acquire);
         let here = async {
             if let Some(returned) = acquire.returned {
-                // One that is not known any more has ended.
+                // If this fails, the authority no longer knows the grant: it has ended.
                 let _ended = self.take_back(name, epoch, returned);
             }
             let call = self.call(name, epoch, asker.caller(), acquire.call, Some(wanted));

@@ -98,8 +98,8 @@ impl ResourceHost {
         let look = || {
             let look = self.look(name, slot, &waiting);
             if std::mem::take(&mut is_new) && matches!(look, Look::Wait(_)) {
-                // Wake the holder's poll, which may now have to return the grant. No other task
-                // waits for this call.
+                // Wake the task that answers the holder's poll: it may have to tell the holder to
+                // return the grant. No other task needs to know of this call.
                 slot.tell_change();
             }
             look
@@ -285,7 +285,7 @@ struct Overdue;
 struct Waiting<'a> {
     host: &'a ResourceHost,
     slot: &'a ResourceSlot,
-    /// Which authority was asked: its successor knows no ticket of it.
+    /// The epoch of the authority that was asked. The ticket is valid only there.
     authority: u64,
     ticket: u64,
 }
@@ -310,7 +310,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// While it lives, nobody is lent the resource.
+/// While this value exists, no client gets a capability of the resource.
 #[derive(Debug)]
 pub(super) struct Recalled {
     slot: Arc<ResourceSlot>,

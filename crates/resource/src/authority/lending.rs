@@ -99,7 +99,7 @@ impl ResourceMachine {
         }
     }
 
-    /// Hears a holder; returns whether its grant stands.
+    /// Takes a holder's poll. Returns whether the grant still exists.
     pub fn hear(&mut self, now: Time, on: (&ResourceEnv, &Uses), hold: &Hold) -> bool {
         let Hold { client, number, operations } = *hold;
         if self.lending.authority().granted(client, number).is_none() {
@@ -121,7 +121,7 @@ impl ResourceMachine {
         hold: &Hold,
     ) -> Option<News> {
         let Hold { client, number, operations } = *hold;
-        // As of now: the lease begins anew.
+        // The lease begins again now, when the answer is sent.
         self.handle(now, on, Event::Heard { client, number, operations, answered: 0 });
         let granted = self.lending.authority().granted(client, number)?;
         let lease = LEASE + now.saturating_sub(received);

@@ -211,9 +211,10 @@ impl ResourceMachine {
         self.current.as_mut().ok_or_else(|| Error::corrupt("the resource has no state in memory"))
     }
 
-    /// Records that the state has changed. If `must_store` is set, or if the type is journaled, the
-    /// answer waits until the change is stored. So does the first answer after the whole state was
-    /// stored: storing its change marks the stored state with `is_behind`.
+    /// Records that the state has changed. The answer waits until the change is stored if
+    /// `must_store` is set, or if the type is journaled. The answer to the first change after the
+    /// whole state was stored waits, too, until the mark `is_behind` is stored with the change.
+    /// Later answers need not wait.
     fn note_change(&mut self, survival: Survival, must_store: bool) {
         let Some(current) = &mut self.current else { return };
         let is_recovered = survival == Survival::Recovered;

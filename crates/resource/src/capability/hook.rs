@@ -19,7 +19,7 @@ impl CompiledProgram for CapabilityProgram {
     const KIND: ProgramKind = ProgramKind::Capability;
     const INTERFACE: &'static Interface = &CAPABILITY_INTERFACE;
 
-    /// Asks it about made-up clients as well.
+    /// Compiles a program, and tries its decisions on made-up clients.
     fn compile_and_try(
         name: &str,
         version: u64,

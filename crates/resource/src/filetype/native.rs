@@ -48,7 +48,7 @@ struct Sequencer;
 
 const RESERVE: u64 = 1_000_000;
 const MAX_COUNT: u64 = 1_000_000;
-/// Positions are doubles where programs see them.
+/// The highest position. Programs see positions as doubles, which are exact up to here.
 const MAX_POSITION: u64 = 1 << 53;
 
 /// Its state.
@@ -102,7 +102,7 @@ impl NativeType for Sequencer {
     }
 }
 
-/// How many positions are asked for: one if nothing is said.
+/// How many positions the call asks for: one if the input is null.
 fn count_of(input: &Value) -> Option<u64> {
     let count = match input {
         Value::Null => 1,

@@ -129,7 +129,7 @@ pub(crate) struct Resident {
     clock: Arc<dyn Clock>,
 }
 
-// SAFETY: this struct owns all values that are counted without atomics (the VM's values, its meter,
+// SAFETY: this struct owns all values with non-atomic reference counts (the VM's values, its meter,
 // the library's cells). No clone of them leaves the struct, so they move between threads together.
 // A run begins and ends within one call on one thread, and leaves nothing in thread-local storage.
 unsafe impl Send for Resident {}

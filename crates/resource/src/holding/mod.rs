@@ -71,7 +71,7 @@ struct State {
     is_closed: bool,
     /// Until then the client asks for no capability.
     again_at: Instant,
-    /// Calls of the authority since a point in time.
+    /// How many calls went to the authority since `calls_since`.
     calls: u32,
     calls_since: Instant,
     /// Whether the authority's node does not support capabilities, or this client may hold none.
@@ -111,7 +111,7 @@ impl Question<ResourceName> for Acquiring<'_> {
     fn encode(&self, name: &ResourceName, epoch: u64) -> Bytes {
         let Self { holding, call, returned } = self;
         let number = holding.attempts.number.fetch_add(1, Ordering::AcqRel) + 1;
-        // Before it is sent: the lease counts from here.
+        // Read the clock before the request is sent, because the lease counts from this time.
         let sent = holding.now().as_micros() as u64;
         holding.attempts.sent.store(sent, Ordering::Release);
         let compiled = holding.state().compiled.as_ref().map(|compiled| compiled.digest().into());
@@ -278,8 +278,9 @@ impl Holding {
 
     /// Asks the authority to store a changed state. Returns whether it did.
     ///
-    /// If the answer is lost, the caller returns the grant with the state from before the call. The
-    /// authority stores that older state, in case it has stored the changed one.
+    /// If the answer is lost, the authority may have stored the changed state. So the caller
+    /// returns the grant with the state from before the call, and the authority stores that
+    /// instead.
     async fn store(&self, changed: Value) -> bool {
         let told = match &self.state().held {
             Some(held) => held.told(self.client, Some(changed.clone())),
@@ -335,7 +336,7 @@ impl Holding {
         };
         let number = granted.number;
         let seen_as = (&*granted.entity, &*granted.tenant);
-        // Without one each call loads the program anew.
+        // Without a `Resident`, each call loads the program again.
         let resident = Resident::load(&file_type, &granted.state, seen_as, &self.clock);
         let resident = resident.ok().flatten();
         let held = HeldResource {
@@ -408,7 +409,8 @@ impl Holding {
         let mut backoff = Backoff::new();
         for _ in 0..RETURN_ATTEMPTS {
             let told = self.authority.ask_now(&Asked::Return(&returned), LEASE).await;
-            // One that is not the authority any more has no grants.
+            // Any other error means that the node is no longer the authority, so the grant has
+            // ended.
             if told.is_ok() || told.is_err_and(|error| error.kind() != ErrorKind::Unavailable) {
                 self.state().unreturned = None;
                 return;
@@ -435,7 +437,7 @@ impl Holding {
                     }
                 }
                 Ok(None) => break,
-                // Its node may be back before the lease is over.
+                // The authority's node may answer again before the lease is over.
                 Err(error) if is_transient(&error) && error.kind() != ErrorKind::Stale => {
                     let now = self.now();
                     let is_live = |held: &mut HeldResource| held.holder.is_live(now);

@@ -49,7 +49,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Questions that clients have asked, but for news.
+    /// How many requests clients have sent, without polls.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
