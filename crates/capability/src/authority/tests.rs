@@ -192,7 +192,7 @@ fn a_client_that_missed_its_grant_gets_a_new_one() {
         vec![
             (ms(0), asked(1, E, 1), vec![exclusive(101, 1)]),
             (ms(50), asked(1, E, 2), vec![exclusive(102, 2)]),
-            // What was sent before and comes late changes nothing.
+            // Earlier requests that arrive late change nothing.
             (ms(60), asked(1, E, 1), vec![Command::Refuse { ticket: 101 }]),
             (ms(60), asked(1, E, 2), vec![Command::Refuse { ticket: 102 }]),
             (ms(70), returned(1, 1, 9), vec![]),
