@@ -7,8 +7,7 @@
 //! begin without a trace.
 //!
 //! Times are the clock's UTC microseconds, rounded down. So on one machine, a nested span never
-//! seems to begin before its enclosing span, or to end after it, even if the two ran in different
-//! processes.
+//! seems to begin before its enclosing span or to end after it, even in different processes.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
