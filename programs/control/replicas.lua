@@ -6,7 +6,7 @@
 -- object's target keeps no copy that has missed a write; this program then removes the rule.
 --
 -- Use it for data that is written once and then read by many. Do not use it for objects that are larger than the
--- memory of the targets, or if reads are spread over so many objects that all targets are equally busy anyway.
+-- memory of the targets, or if all targets are equally busy anyway because reads are spread over many objects.
 
 settings = { objects = "data/*", read_only_seconds = 30, least_reads = 50, copies = 2, most_objects = 64 }
 

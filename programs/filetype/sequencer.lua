@@ -3,9 +3,9 @@
 --   next count    the tail; then advances the tail by `count`, or by one without `count`
 --   read          the tail, which is the position that comes next
 --
--- The sequencer replies without storing each position. Instead it stores `reserved`, an upper bound of all
--- positions that it has given out, before it gives out the first of them. After a crash the tail continues at
--- `reserved`, so the positions in between stay unused. A call that is repeated after a crash gets new positions.
+-- The sequencer replies without storing each position. Before it gives out the first of many positions, it stores
+-- their upper bound, `reserved`. After a crash the tail continues at `reserved`, so the positions in between stay
+-- unused. A call that is repeated after a crash gets new positions.
 --
 -- A client that is alone holds the exclusive capability and gives out positions itself.
 
