@@ -2,8 +2,8 @@
 //!
 //! The program's source names its layout; data that the layout does not name is stored in the
 //! object's map. The best layout depends on the workload and on the engine's profile. If the user
-//! gives both files, the command predicts the cost of every layout. If one is missing, it names the
-//! command that creates it.
+//! gives a file with each of the two, the command predicts the cost of every layout. If a file is
+//! missing, the output names the command that creates it.
 
 use std::path::{Path, PathBuf};
 
