@@ -389,9 +389,9 @@ impl Cluster {
     /// log of the same name is made later.
     ///
     /// # Errors
-    /// `NotFound` if there is no such log. `NotFound` also if the log's class is missing, because
-    /// only the class can reach the log's objects. After `Unavailable` the log may be partly
-    /// removed; another call removes the rest.
+    /// `NotFound` if there is no such log, or if the log's class has no active version: only the
+    /// class can remove the log's objects. After `Unavailable` the log may be partly removed;
+    /// another call removes the rest.
     pub async fn remove_log(&self, name: &str) -> Result<()> {
         let name = LogName::new(name)?;
         let known = self.logs.views.last(&name).await?.filter(|view| !view.is_buried());

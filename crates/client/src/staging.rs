@@ -8,7 +8,8 @@
 //! - All puts of an object use one staging object. So a put removes the content that a killed put
 //!   left. Of two concurrent puts the later one takes the staging object, and the earlier one ends
 //!   with `Conflict`.
-//! - A snapshot is named after the version it keeps, so no put takes over the content of another.
+//! - A snapshot's name contains the version that it keeps. So no put gives the object the content
+//!   of another put.
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_OBJECT_NAME_BYTES;

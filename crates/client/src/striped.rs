@@ -5,8 +5,8 @@
 //!
 //! - A request to one stripe is one transaction.
 //! - A request to all stripes is one transaction on each stripe, all sent at the same time. Other
-//!   requests may run in between. If it fails, some stripes may have carried it out. The caller may
-//!   send it again until all stripes have.
+//!   requests may run in between. If the request fails, some stripes may have carried it out. The
+//!   caller may then send it again, until all stripes have carried it out.
 //!
 //! A stripe refuses a call as stale if another version of the class is active. The client then
 //! loads that version and sends the call again.

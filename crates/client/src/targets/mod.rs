@@ -12,7 +12,7 @@
 //! | an operator accepts a loss | [`forget`]: a new identity for the empty folder, then `cluster.json` |
 //!
 //! **Invariant:** `cluster.json` names an id only after the folder's record of that id is durable.
-//! A crash in between leaves records in folders without data. The next attempt replaces these
+//! A crash before that leaves records in folders without data. The next attempt replaces these
 //! records.
 //!
 //! Each folder also has a copy of `cluster.json`, from which an operator can restore a lost one.
