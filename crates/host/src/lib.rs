@@ -28,7 +28,7 @@
 //! - No machine serves before its recovery is complete.
 //! - A machine whose record was replaced stops at the first request of a client that knows the new
 //!   record. Its earlier answers do no harm: recovery has sealed its epoch, so the store refuses
-//!   changes under it.
+//!   changes under that epoch.
 //!
 //! # To host a new kind
 //!

@@ -26,8 +26,9 @@ pub fn is_transient(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
 }
 
-/// Whether a proposal that failed with this error may have lost to another proposal, or may have
-/// been stored although no reply came. The caller must read the record to learn the outcome.
+/// Whether the outcome of a proposal that failed with this error is unknown. The proposal may have
+/// lost to another one, or may have been stored although no reply came. The caller must read the
+/// record to learn the outcome.
 pub fn is_undecided(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Stale | ErrorKind::Invalid | ErrorKind::Unavailable)
 }
