@@ -69,11 +69,12 @@ impl ResourceHost {
     }
 
     /// Confirms all answers of this resource so far: makes sure that their changes are stored, and
-    /// that this node was the authority. Returns whether there were any unconfirmed answers.
+    /// that this node was the authority when it made them. Returns whether there were any
+    /// unconfirmed answers.
     ///
-    /// If the state has changed, this stores it. The store refuses the commit if another node is
-    /// the authority now. Otherwise this reads the epoch of the resource's map, which another
-    /// authority would have changed.
+    /// If an answer waits for a change, stores the state. The store refuses the commit if another
+    /// node is the authority now. If no answer waits for a change, reads the epoch of the
+    /// resource's map, which another authority would have changed.
     async fn confirm(&self, slot: &ResourceSlot) -> bool {
         let (name, authority, answers, map_epoch, change) = {
             let machine = slot.machine();

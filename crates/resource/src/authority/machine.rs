@@ -19,9 +19,9 @@ use crate::{ResourceRecord, Stored};
 ///
 /// **Invariants:**
 /// - A client gets an answer only if this node was the authority when the answer was made.
-/// - An answer depends only on stored changes. A file type that repairs its state after a failure
-///   (`Survival::Recovered`) is the exception. Before the first change that is not stored, the
-///   stored state is marked with [`Stored::is_behind`].
+/// - An answer depends only on stored changes. File types that repair their state after a failure
+///   (`Survival::Recovered`) are the exception. Before the first answer to a change that is not
+///   stored, the stored state is marked with [`Stored::is_behind`].
 /// - While a client may hold a capability, the stored state is marked with [`Stored::is_lent`].
 #[derive(Debug)]
 pub struct ResourceMachine {
