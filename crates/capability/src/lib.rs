@@ -26,8 +26,9 @@
 //! - While there is an exclusive grant, there is no other grant, and no other client is served.
 //! - The holder counts its lease from before it sent its request, the authority from after it
 //!   received the request. So the holder stops first, if both clocks run at the same speed.
-//! - A client never asks an authority of an earlier epoch than that of a grant it has had. Such an
-//!   authority does not know the grant, and the client would conclude that the grant has ended.
+//! - After a client has had a grant, it asks no authority with an earlier epoch than the grant's.
+//!   Such an authority does not know the grant, and the client would conclude that the grant has
+//!   ended.
 //! - Correctness does not rest on clocks: after an eviction, the fence refuses everything that the
 //!   evicted holder does.
 
