@@ -1,8 +1,8 @@
 -- Weighted fair: each tenant gets work in proportion to its weight, whether it has a promise or not.
 --
--- Use it on machines without latency promises, where no tenant may crowd out the others. `nacre slo weight TENANT
--- W` sets the weight. A tenant with a promise has weight 1, unless WEIGHT says otherwise. A tenant that was idle
--- gets nothing extra for it.
+-- Use it on machines without latency promises, where no tenant may crowd out the others. `nacre slo weight TENANT W`
+-- sets the weight. A tenant with a promise has weight 1, unless WEIGHT says otherwise. A tenant that was idle gets no
+-- extra work for that time.
 --
 -- Do not use it for promises: a tenant with a small burst waits for its turn like all others. Token buckets have
 -- no effect.
