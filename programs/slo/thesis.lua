@@ -1,5 +1,5 @@
--- The order of the thesis (appendix A), with weights for tenants without a promise. It is the order that nacre
--- has without a program.
+-- The order of Shaobo Guan's thesis "Supporting Tail Latency SLOs in Ceph" (2020, appendix A), with weights for
+-- tenants without a promise. It is the order that nacre has without a program.
 --
 -- First come tenants within their token buckets, by priority. Among equal priorities, first comes the request
 -- that has been within the buckets longest. Then tenants outside their buckets take turns. Beside these, tenants
