@@ -1,6 +1,5 @@
-//! Figures of the Malacology paper that are measured on nodes:
-//! `nacre-bench experiment malacology-sequencer` and `malacology-updates`. They share code with the
-//! benches `sequencer-caps` and `propagate`.
+//! Figures of the Malacology and sRoute papers that are measured on nodes: `nacre-bench experiment
+//! malacology-sequencer`, `sroute-8-replicas` and others. They share code with benches.
 
 use std::str::FromStr;
 
@@ -9,7 +8,7 @@ use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Setup;
-use crate::{propagate, sequencer_caps};
+use crate::{propagate, route_figures, sequencer_caps};
 
 /// A figure that is measured on nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +19,12 @@ pub enum PaperFigure {
     Updates,
     /// The same with three, on a slow device.
     UpdatesSlowDevice,
+    /// IO a second of a switch.
+    Switch,
+    /// Reads from copies.
+    Replicas,
+    /// A cache divided among tenants.
+    Caches,
 }
 
 /// What came of it.
@@ -32,7 +37,7 @@ pub struct PaperReport {
     pub rounds: usize,
     /// How long each time, in seconds.
     pub span_seconds: f64,
-    /// The values of the Malacology paper, each with the measured value.
+    /// The values of the paper, each with the measured value.
     pub findings: Vec<MeasuredFinding>,
     /// What is drawn.
     pub charts: Vec<FigureChart>,
@@ -48,7 +53,14 @@ pub(crate) struct Drawn {
 
 impl PaperFigure {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Sequencer, Self::Updates, Self::UpdatesSlowDevice];
+    pub const ALL: [Self; 6] = [
+        Self::Sequencer,
+        Self::Updates,
+        Self::UpdatesSlowDevice,
+        Self::Switch,
+        Self::Replicas,
+        Self::Caches,
+    ];
 
     /// Its name on the command line, and its folder in `experiments/`.
     pub fn name(self) -> &'static str {
@@ -56,6 +68,9 @@ impl PaperFigure {
             Self::Sequencer => "malacology-sequencer",
             Self::Updates => "malacology-updates",
             Self::UpdatesSlowDevice => "malacology-updates-slow-device",
+            Self::Switch => "sroute-5-switch",
+            Self::Replicas => "sroute-8-replicas",
+            Self::Caches => "sroute-10-caches",
         }
     }
 
@@ -65,6 +80,9 @@ impl PaperFigure {
             Self::Sequencer => "Positions of a sequencer that one client or two use",
             Self::Updates => "Updates of an interface on their way to 120 subscribers",
             Self::UpdatesSlowDevice => "The same to three subscribers, on a slow device",
+            Self::Switch => "IO a second of a switch, by its rules",
+            Self::Replicas => "Reads of hot objects from the primary and from copies",
+            Self::Caches => "Reads of two tenants with one cache and with a divided cache",
         }
     }
 
@@ -77,6 +95,9 @@ impl PaperFigure {
             Self::Sequencer => sequencer_caps::measure_figure(setup).await?,
             Self::UpdatesSlowDevice => propagate::measure_figure(setup, true).await?,
             Self::Updates => propagate::measure_figure(setup, false).await?,
+            Self::Switch => route_figures::measure_switch(setup).await?,
+            Self::Replicas => route_figures::measure_replicas(setup).await?,
+            Self::Caches => route_figures::measure_caches(setup).await?,
         };
         let Drawn { findings, charts } = drawn;
         Ok(PaperReport {
