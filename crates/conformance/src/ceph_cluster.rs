@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What the script says once it serves.
+/// What the script prints once the cluster serves.
 const UP: &str = "a Ceph cluster runs";
-/// Of each daemon's log, when a test failed.
+/// How many bytes of each daemon's log are printed after a failed test.
 const TOLD_BYTES: usize = 4096;
 
-/// A cluster that lives as long as this value.
+/// A running cluster. Dropping this value stops it.
 #[derive(Debug)]
 pub struct CephCluster {
     folder: PathBuf,
@@ -52,7 +52,7 @@ impl CephCluster {
             .spawn()
             .expect("scripts/ceph-cluster can be run");
         let output = holder.stdout.as_mut().expect("its output is a pipe");
-        // What it installs may say something first.
+        // An installation of packages may print something first.
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
         let said = lines.find(|line| line.contains(UP));
         let cluster = Self { folder, holder };
@@ -60,7 +60,7 @@ impl CephCluster {
         cluster
     }
 
-    /// The script with a command and a folder.
+    /// A call of the script with a command and a folder.
     pub fn command(command: &str, folder: &Path) -> Command {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/ceph-cluster");
         let mut process = Command::new(script);
@@ -75,12 +75,12 @@ impl CephCluster {
         std::env::temp_dir().join(format!("nacre-ceph-{}-{number}", std::process::id()))
     }
 
-    /// Everything the cluster has.
+    /// The folder of the cluster.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What a client needs to know.
+    /// The configuration file for clients.
     pub fn conf(&self) -> PathBuf {
         self.folder.join("ceph.conf")
     }
@@ -115,12 +115,12 @@ impl CephCluster {
         self.run("block", osd);
     }
 
-    /// Connects it again.
+    /// Connects an OSD to the network again.
     pub fn unblock(&self, osd: &str) {
         self.run("unblock", osd);
     }
 
-    /// What a plain client of Ceph prints: `ceph`, `rados`.
+    /// Runs a program of Ceph, such as `ceph` or `rados`. Returns its output.
     pub fn client(&self, program: &str, arguments: &[&str]) -> String {
         let output = Command::new(program).arg("-c").arg(self.conf()).args(arguments).output();
         let output = output.expect("ceph-common is installed");
@@ -128,7 +128,7 @@ impl CephCluster {
         String::from_utf8(output.stdout).expect("it prints text")
     }
 
-    /// Who watches objects of a pool, in all namespaces: a line each.
+    /// The watchers of all objects of a pool, in all namespaces: one line for each.
     pub fn watchers(&self, pool: &str) -> Vec<String> {
         let mut watchers = Vec::new();
         for object in self.client("rados", &["-p", pool, "--all", "ls"]).lines() {
@@ -146,7 +146,7 @@ impl CephCluster {
 }
 
 impl CephCluster {
-    /// The daemons and their logs, for the analysis of a failed test.
+    /// Prints the daemons and their logs, to analyse a failed test.
     fn tell(&self) {
         let mut stderr = std::io::stderr();
         if let Ok(status) = Self::command("status", &self.folder).output() {

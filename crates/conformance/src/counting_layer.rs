@@ -1,4 +1,4 @@
-//! A layer that counts what passes it.
+//! A layer that counts the transactions and watches that pass it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::future::{BoxFuture, FutureExt};
 use nacre_object::{Layer, ObjectId, Reply, Request, Result, Stack, Store, Watch, WatchStream};
 
-/// What passed a [`CountingLayer`]. Clones are handles of the same counts.
+/// The counts of a [`CountingLayer`]. Clones are handles of the same counts.
 #[derive(Debug, Clone, Default)]
 pub struct Passed(Arc<Counts>);
 

@@ -1,4 +1,4 @@
-//! What a test has a store do wrong, and when.
+//! Controls which operations of a store fail in a test, and when.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,7 +17,7 @@ pub struct FaultControl(Arc<Inner>);
 struct Inner {
     plan: Mutex<FaultPlan>,
     gate: Gate,
-    /// Counts the cuts; a watch ends when it moves.
+    /// The number of calls of `cut_watches`. Each watch ends when this number changes.
     cuts: watch::Sender<u64>,
 }
 
@@ -68,27 +68,28 @@ impl FaultControl {
         self.0.gate.permits.add_permits(count);
     }
 
-    /// Ends every watch there is, as a lost connection does.
+    /// Ends all watches, as a lost connection does.
     pub fn cut_watches(&self) {
         self.0.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Counts the cuts: each watch ends when this number changes.
+    /// Receives the number of calls of [`Self::cut_watches`]. Each watch ends when it changes.
     pub(crate) fn cuts(&self) -> watch::Receiver<u64> {
         self.0.cuts.subscribe()
     }
 
-    /// A handle that does not keep the control alive: the stream of a watch must not.
+    /// A handle that does not keep the control alive. The stream of a watch has this kind of
+    /// handle.
     pub(crate) fn downgrade(&self) -> WeakControl {
         WeakControl(Arc::downgrade(&self.0))
     }
 
-    /// The fate of an operation.
+    /// Asks the plan whether, and how, an operation fails.
     pub(crate) fn fate(&self, operation: Operation<'_>) -> Option<Fault> {
         (self.0.plan.lock().unwrap_or_else(PoisonError::into_inner))(operation)
     }
 
-    /// Runs `done` as its fate has it.
+    /// Runs the operation `done`, with the planned fault.
     pub(crate) async fn run<T>(
         &self,
         fate: Option<Fault>,
@@ -98,7 +99,7 @@ impl FaultControl {
             None => done.await,
             Some(Fault::FailBefore) => Err(Error::unavailable("injected: nobody answers")),
             Some(Fault::FailAfter) => {
-                // Whatever came of it, the caller does not hear.
+                // The caller does not get the result.
                 let _unheard = done.await;
                 Err(Error::unavailable("injected: the reply was lost"))
             }

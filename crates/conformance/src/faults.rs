@@ -1,9 +1,9 @@
-//! Which faults a [`crate::FaultyStore`] injects: a plan is asked before each operation.
+//! Decides which faults a [`crate::FaultyStore`] injects. It asks a plan before each operation.
 
 use nacre_clock::Random;
 use nacre_object::{ListRequest, ObjectId, Request, WatchEvent};
 
-/// What a plan is asked about.
+/// An operation for which a plan chooses a fault.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'a> {
     /// A transaction is about to be submitted.
@@ -19,7 +19,7 @@ pub enum Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// The object it concerns; a listing has none.
+    /// The object of the operation; `None` for a listing.
     pub fn object(&self) -> Option<&ObjectId> {
         match self {
             Self::Submit(request) => Some(&request.header.object),
@@ -29,33 +29,33 @@ impl Operation<'_> {
     }
 }
 
-/// What happens to one operation.
+/// How one operation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// `Unavailable`; nothing was done.
+    /// The operation is not done, and returns `Unavailable`.
     FailBefore,
-    /// It is done, and then `Unavailable`.
+    /// The operation is done, but returns `Unavailable`.
     FailAfter,
-    /// It waits for its release before it is done.
+    /// The operation waits until the test releases it, and is then done.
     Hold,
-    /// It is done, and its answer waits for its release.
+    /// The operation is done, and its answer waits until the test releases it.
     HoldReply,
 }
 
-/// Decides the fate of each operation, in the order they arrive; `None` lets it pass.
+/// Chooses the fault of each operation, in the order of arrival. `None` lets the operation pass.
 pub type FaultPlan = Box<dyn FnMut(Operation<'_>) -> Option<Fault> + Send>;
 
-/// Nothing fails.
+/// A plan by which no operation fails.
 pub fn no_faults() -> FaultPlan {
     Box::new(|_| None)
 }
 
-/// A partition: no request is answered, and watchers miss everything.
+/// A partitioned network: no request is answered, and watchers get no events.
 pub fn unreachable() -> FaultPlan {
     Box::new(|_| Some(Fault::FailBefore))
 }
 
-/// The first transactions meet these faults, one each; everything later passes.
+/// The first transactions get these faults, one each. All later operations pass.
 pub fn scripted(faults: impl IntoIterator<Item = Option<Fault>>) -> FaultPlan {
     let mut faults: Vec<_> = faults.into_iter().collect();
     faults.reverse();
@@ -65,7 +65,7 @@ pub fn scripted(faults: impl IntoIterator<Item = Option<Fault>>) -> FaultPlan {
     })
 }
 
-/// How often each thing goes wrong: once in so many operations; 0 for never.
+/// How often each fault occurs: once in this many operations; 0 for never.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FaultOdds {
     /// [`Fault::FailBefore`].
@@ -76,7 +76,7 @@ pub struct FaultOdds {
     pub lose_event: u64,
 }
 
-/// Faults by chance; the same seed and operations give the same faults.
+/// Random faults. The same seed and operations give the same faults.
 pub fn seeded(seed: u64, odds: FaultOdds) -> FaultPlan {
     let mut random = Random::seeded(seed);
     let mut happens = move |once_in: u64| once_in > 0 && random.one_in(once_in);

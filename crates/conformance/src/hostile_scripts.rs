@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-/// The folder must be there, and hold what it did: a listing of nothing would test nothing.
+/// The least number of scripts. If fewer were found, for example because the folder was moved, the
+/// tests would test too little.
 const MIN_SCRIPTS: usize = 20;
 
-/// One of them.
+/// One hostile script.
 #[derive(Debug, Clone)]
 pub struct HostileScript {
-    /// What it does, as its file is named.
+    /// The name of its file, which says what the script does.
     pub name: String,
     /// Its source; the handler is `h`.
     pub source: String,
-    /// How a call of it must end: `status N`, or the kind of an error.
+    /// How a call of the script must end: `status N`, or the kind of an error.
     pub expected: String,
 }
 

@@ -1,4 +1,4 @@
-//! A store in which another client always writes just before a request.
+//! A store in which another client seems to write just before some requests.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,20 +8,19 @@ use nacre_object::{Capabilities, ListPage, ListRequest, ObjectId, Reply, Request
 
 use crate::{MemoryStore, ops};
 
-/// A store in memory for tests of conflicts. Just before some requests it changes the request's
-/// object, as another client would: it overwrites the start of the stream with the number of the
-/// request.
+/// A store in memory for tests of conflicts. Just before some requests it changes one object, as
+/// another client would: it overwrites the start of the stream with the number of the request.
 #[derive(Debug)]
 pub struct MeddlingStore {
     store: MemoryStore,
     object: ObjectId,
-    /// The numbers of these requests; the first request is number 0.
+    /// The numbers of the requests before which the object changes, counted from 0.
     before: BTreeSet<usize>,
     requests: AtomicUsize,
 }
 
 impl MeddlingStore {
-    /// The requests from now on to `store`, with changes of `object` in between.
+    /// Passes requests on to `store`, and changes `object` before the requests with these numbers.
     pub fn new(
         store: MemoryStore,
         object: ObjectId,

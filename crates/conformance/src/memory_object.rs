@@ -18,7 +18,7 @@ use nacre_object::{
     TransactionView, bounds,
 };
 
-/// What an object holds.
+/// The content of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Content {
     stream: Arc<Vec<u8>>,
@@ -27,7 +27,7 @@ struct Content {
     attributes: Arc<BTreeMap<String, Bytes>>,
 }
 
-/// An object as it was.
+/// A snapshot of an object.
 #[derive(Debug, Clone)]
 struct Snapshot {
     content: Content,
@@ -48,7 +48,8 @@ pub struct MemoryObject {
     version: u64,
     modified_micros: u64,
     snapshots: BTreeMap<SnapshotName, Snapshot>,
-    /// What `clone_from` and `write_full_from` may copy: the store knows the other objects.
+    /// The snapshots of other objects that `clone_from` and `write_full_from` may copy. The store
+    /// provides them.
     clone_sources: BTreeMap<(ObjectName, SnapshotName), Content>,
     changed: bool,
     transaction_bytes: usize,
@@ -60,7 +61,7 @@ impl MemoryObject {
         self.content.is_some()
     }
 
-    /// Whether there is anything to remember of this name: it was written, or has snapshots.
+    /// Whether the store must keep this object: it was written at some time, or has snapshots.
     pub fn is_known(&self) -> bool {
         self.version > 0 || !self.snapshots.is_empty()
     }
@@ -70,7 +71,7 @@ impl MemoryObject {
         self.changed
     }
 
-    /// The version last committed; 0 if never written.
+    /// The version of the last commit; 0 if the object was never written.
     pub fn committed_version(&self) -> u64 {
         self.version
     }
@@ -108,7 +109,7 @@ impl MemoryObject {
         })
     }
 
-    /// Lets the transaction clone a snapshot of `source`, an object of the name given.
+    /// Lets the transaction clone a snapshot of `source`, the object with this name.
     pub fn offer_clone_source(
         &mut self,
         name: &ObjectName,
@@ -140,7 +141,7 @@ impl MemoryObject {
         Ok(content)
     }
 
-    /// The content to change, brought into being if need be.
+    /// The content to change. Creates the object if it does not exist.
     fn written(&mut self) -> &mut Content {
         self.changed = true;
         self.content.get_or_insert_default()

@@ -33,7 +33,7 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct State {
-    /// Removed objects stay, so that versions go on rising and snapshots remain.
+    /// Removed objects stay here, so that their versions go on rising and their snapshots remain.
     pools: BTreeMap<PoolName, BTreeMap<ObjectName, MemoryObject>>,
     watches: WatchHub,
 }
@@ -50,14 +50,14 @@ impl MemoryStore {
             .with_capabilities(Capabilities::all().without(Capability::Classes))
     }
 
-    /// The same store, able to do only this.
+    /// Limits the store to these capabilities.
     pub fn with_capabilities(mut self, capabilities: Capabilities) -> Self {
         self.capabilities = capabilities;
         self
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panicking class leaves the state whole: transactions work on a clone.
+        // A class that panics does not damage the state, because transactions work on a clone.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,7 +111,7 @@ impl MemoryStore {
 
 fn read_reply(object: &MemoryObject, results: Vec<nacre_object::OpResult>) -> Result<Reply> {
     if object.is_changed() {
-        // Only a class that says it does not write, and does, gets here.
+        // This happens only if a class declares that it does not write, and then writes.
         return Err(Error::denied(
             "a method that is declared read-only tried to change the object",
         )

@@ -16,13 +16,13 @@ use nacre_clock::Random;
 pub const PATIENCE: u64 = 60;
 /// A message usually takes less than this.
 const USUAL_DELAY: u64 = 10;
-/// In a storm one message in so many is lost, and one in so many is repeated.
+/// In a storm, one message in this many is lost, and one in this many is repeated.
 const LOST_ONE_IN: u64 = 12;
 /// In a storm, one message in this many is slow. Its sender has often given up before the answer
 /// arrives.
 const SLOW_ONE_IN: u64 = 10;
 
-/// Takes note of what the network did: each name is a constant.
+/// Records an event of the network by its name, which is one of [`NOTES`].
 pub type Note<'a> = &'a mut dyn FnMut(&'static str);
 
 /// Every name that is given to a [`Note`].
@@ -34,29 +34,29 @@ pub const NOTES: [&str; 5] = [
     "answer after its asker gave up",
 ];
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leg<Answer> {
-    /// From the asker to the asked.
+    /// A request, which goes from the sender to the receiver.
     Question,
-    /// Back.
+    /// The answer to a request, which goes back to its sender.
     Answer(Answer),
-    /// The asker has waited for long enough.
+    /// Tells the sender of a request that it has waited for [`PATIENCE`].
     Timeout,
 }
 
 /// A message that arrives.
 #[derive(Debug, Clone)]
 pub struct Delivery<Party, Ask, Answer> {
-    /// Who asks.
+    /// The sender of the request.
     pub from: Party,
-    /// Who is asked.
+    /// The receiver of the request.
     pub to: Party,
-    /// Which of the asker's questions it is.
+    /// The number of the request among those of its sender.
     pub id: u64,
-    /// The question.
+    /// The request.
     pub ask: Ask,
-    /// Where it goes.
+    /// The direction of the message.
     pub leg: Leg<Answer>,
 }
 
@@ -73,20 +73,20 @@ impl<Party: Copy, Ask, Answer> Delivery<Party, Ask, Answer> {
     }
 }
 
-/// Messages on their way.
+/// The simulated network, with the messages in flight.
 #[derive(Debug)]
 pub struct Network<Party, Ask, Answer> {
-    /// Whether things go wrong.
+    /// Whether there is a storm.
     pub is_stormy: bool,
     now: u64,
     sent: u64,
-    /// By time of arrival, and by order of sending for those of one time.
+    /// The messages in flight, by the time of arrival and then by the order of sending.
     under_way: BTreeMap<(u64, u64), Delivery<Party, Ask, Answer>>,
-    /// Questions that were answered or given up, so that the asker gets one answer.
+    /// Requests that were answered or given up. Their senders get no further answer.
     settled: BTreeSet<(Party, u64)>,
-    /// Who stands still, and until when.
+    /// The paused parties, and until when each is paused.
     paused: BTreeMap<Party, u64>,
-    /// The latest message each has got.
+    /// The time of the latest message to each party.
     latest: BTreeMap<Party, u64>,
 }
 
@@ -105,12 +105,12 @@ impl<Party, Ask, Answer> Default for Network<Party, Ask, Answer> {
 }
 
 impl<Party: Copy + Ord, Ask: Clone, Answer: Clone> Network<Party, Ask, Answer> {
-    /// What the time is.
+    /// The simulated time.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Sends a question. Its asker hears one answer to it, or that there is none.
+    /// Sends a request. Its sender gets exactly one answer or one timeout.
     pub fn send(
         &mut self,
         random: &mut Random,
@@ -138,7 +138,7 @@ impl<Party: Copy + Ord, Ask: Clone, Answer: Clone> Network<Party, Ask, Answer> {
         self.put(random, Delivery { from, to, id, ask, leg: Leg::Question });
     }
 
-    /// Answers a question.
+    /// Sends the answer to a request.
     pub fn reply(
         &mut self,
         random: &mut Random,
@@ -169,17 +169,17 @@ impl<Party: Copy + Ord, Ask: Clone, Answer: Clone> Network<Party, Ask, Answer> {
         self.under_way.insert((self.now + delay, self.sent), delivery);
     }
 
-    /// Stops the world of one party for a while; then it goes on where it was.
+    /// Pauses one party for a while. Afterwards it continues where it stopped.
     pub fn pause(&mut self, party: Party, time: u64) {
         self.paused.insert(party, self.now + time);
     }
 
-    /// Lets everybody go on.
+    /// Ends all pauses.
     pub fn resume_all(&mut self) {
         self.paused.clear();
     }
 
-    /// Makes a party's clock jump by this much, so that its waits seem longer or shorter.
+    /// Makes the clock of a party jump by this much, so that its timers fire earlier or later.
     pub fn jump_clock(&mut self, party: Party, by: i64) {
         let all = std::mem::take(&mut self.under_way);
         for ((time, sequence), delivery) in all {
@@ -189,7 +189,7 @@ impl<Party: Copy + Ord, Ask: Clone, Answer: Clone> Network<Party, Ask, Answer> {
         }
     }
 
-    /// The next message to arrive anywhere; `None` when nothing is under way.
+    /// The message that arrives next; `None` if no message is in flight.
     pub fn next(&mut self, note: Note) -> Option<Delivery<Party, Ask, Answer>> {
         while let Some(((time, sequence), delivery)) = self.under_way.pop_first() {
             self.now = time;

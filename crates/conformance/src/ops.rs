@@ -1,4 +1,4 @@
-//! Ops and results, short to write: tests are full of them.
+//! Short functions that make ops and results for tests.
 
 use bytes::Bytes;
 use nacre_object::{

@@ -1,16 +1,16 @@
-//! Seeds that failed once, kept beside the test that they failed.
+//! Runs a test with seeds that failed before, which are in a file beside the test.
 
 use std::fmt::Debug;
 use std::ops::Range;
 
 use crate::{Chronicle, seeds};
 
-/// A checked-in list of seeds: one a line, `#` begins a comment.
+/// A checked-in file of seeds, one a line. `#` begins a comment.
 #[derive(Debug, Clone, Copy)]
 pub struct SeedCases {
     /// The file's name, for the message that suggests adding a seed.
     pub file: &'static str,
-    /// What is in it.
+    /// The content of the file.
     pub text: &'static str,
 }
 
@@ -75,8 +75,8 @@ impl SeedCases {
 }
 
 /// Runs a simulation with a planted bug, seed after seed, until one fails. Prints that seed.
-/// `counts` says for which errors a failure shows the bug: a simulation that makes no progress, for
-/// example, does not.
+/// `counts` says whether an error shows the bug. An error may have another cause, for example that
+/// the simulation makes no progress.
 ///
 /// # Panics
 /// If no seed shows the bug.
@@ -94,7 +94,7 @@ pub fn find_planted_bug<T>(
     println!("{bug:?}: seed {seed}: {}", error.lines().next().unwrap_or_default());
 }
 
-/// Says which seed it was if the run panics.
+/// Prints the seed if the run panics.
 struct Named {
     seed: u64,
     file: &'static str,

@@ -14,7 +14,7 @@ use nacre_object::Result;
 /// A client of one sequencer.
 #[async_trait]
 pub trait Sequencer: Send + Sync {
-    /// The first of `count` positions that follow each other and belong to this client.
+    /// Takes `count` successive positions for this client. Returns the first of them.
     async fn next(&self, count: u32) -> Result<u64>;
     /// The tail: the position that is next.
     async fn read(&self) -> Result<u64>;
@@ -25,11 +25,11 @@ pub trait Sequencer: Send + Sync {
 pub trait SequencerCluster: Send + Sync {
     /// Another client.
     async fn client(&self) -> Box<dyn Sequencer>;
-    /// Has the other node serve the sequencer.
+    /// Makes the other node serve the sequencer.
     async fn hand_over(&self);
     /// Kills the authority, so that it cannot be reached any more.
     async fn kill_authority(&self);
-    /// Whether no node hears of clients that hold the capability.
+    /// Sets whether clients that hold the capability are cut off from the nodes.
     fn cut_holders_off(&self, are_cut_off: bool);
 }
 
@@ -75,7 +75,7 @@ fn assert_none_twice(taken: &[u64]) {
     assert_eq!(distinct.len(), taken.len(), "a position was given twice: {taken:?}");
 }
 
-/// Positions follow each other from 0 on, and the tail is behind the last.
+/// Positions count up from 0 without a gap, and the tail is one after the last.
 pub async fn positions_follow_each_other(cluster: &dyn SequencerCluster) {
     let client = cluster.client().await;
     assert_eq!(client.read().await.expect("a tail"), 0);

@@ -1,15 +1,15 @@
-//! A file system that is soon full.
+//! A small file system, for tests of a full disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file system in memory, gone with the value.
+/// A file system in memory. Dropping the value unmounts it.
 #[derive(Debug)]
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Of so many bytes, on this folder; `None`, with the reason printed, where mounting is not
-    /// permitted.
+    /// Mounts a file system of this many bytes at a folder. If mounting is not permitted, prints
+    /// the reason and returns `None`.
     pub fn mount(folder: &Path, bytes: u64) -> Option<Self> {
         let size = format!("size={bytes}");
         let mount = Command::new("mount")

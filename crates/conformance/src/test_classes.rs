@@ -1,4 +1,4 @@
-//! The class the suite calls: small native methods that try what a method may do.
+//! The class that the suite calls. Its small native methods try everything that a method may do.
 
 use bytes::Bytes;
 use nacre_object::{
@@ -6,9 +6,9 @@ use nacre_object::{
     Result,
 };
 
-/// Status of the methods that fail: an errno no kind maps from but `Conflict`.
+/// The status of methods that fail: the errno to which only the error kind `Conflict` is mapped.
 pub const FAILED_STATUS: i32 = -16;
-/// How much `fill` appends at a time: small against every bound.
+/// How many bytes `fill` appends at a time. This is far below every bound.
 const FILL_BYTES: usize = 1024 * 1024;
 
 /// A class host with the one class [`TestClasses::CLASS`], in version [`TestClasses::VERSION`]. A
@@ -167,5 +167,5 @@ fn fill(input: &Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Byt
     Ok(Bytes::new())
 }
 
-/// For engines whose objects are elsewhere: its methods run here alone.
+/// For engines with remote objects. The methods of this class run only in the client's process.
 impl RemoteClassHost for TestClasses {}

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 /// The deadline of every wait, far longer than any test needs even on a busy machine. It is
 /// measured with the machine's clock, so it holds for tests that pause or move their own clock too.
 pub const DEADLINE: Duration = Duration::from_secs(120);
-/// The pause between two looks at a state that gives no notification.
+/// The pause between two checks of a state that sends no notification.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Waits for `work` and returns its outcome.
@@ -33,7 +33,7 @@ pub async fn within_deadline<T>(what: &str, work: impl Future<Output = T>) -> T 
 /// If `work` does not end by the deadline.
 pub async fn within<T>(deadline: Duration, what: &str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
-    // Most is there already, and needs no alarm.
+    // Most results are there already, and need no alarm.
     if let Poll::Ready(outcome) = futures::poll!(&mut work) {
         return outcome;
     }

@@ -11,10 +11,10 @@ use nacre_object::{ErrorKind, ObjectId, Op, OpResult, Request, Store};
 use crate::histories::{ObjectAnswer, ObjectCall, Operation, Recorder};
 use crate::ops;
 
-/// Few keys, so that clients meet.
+/// The number of keys: few, so that clients often use the same key.
 const KEYS: u64 = 2;
 
-/// What clients did to an object, and heard.
+/// The calls of clients on one object, with their answers.
 pub type ObjectHistory = Vec<Operation<ObjectCall, ObjectAnswer>>;
 
 /// Makes several clients use one object at the same time, and returns their history. Each client
@@ -132,7 +132,7 @@ fn answer_of(call: &ObjectCall, results: &[OpResult]) -> ObjectAnswer {
     }
 }
 
-/// What an absent object answers.
+/// The answer of an object that does not exist.
 fn nothing(call: &ObjectCall) -> ObjectAnswer {
     match call {
         ObjectCall::Read => ObjectAnswer::Stream(String::new()),

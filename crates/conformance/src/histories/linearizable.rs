@@ -1,4 +1,5 @@
-//! Linearizability: the search is `todc-utils`' (Wing and Gong's, with Lowe's cache).
+//! Checks histories for linearizability. The crate `todc-utils` does the search (by Wing and Gong,
+//! with Lowe's cache).
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -8,13 +9,13 @@ use todc_utils::{Action, History, Specification, WGLChecker};
 
 use super::Operation;
 
-/// What one client at a time would see.
+/// The behaviour that clients would see if only one call ran at a time.
 pub trait Model {
-    /// What is kept; the default is what there is at first.
+    /// The state between calls. The default value is the initial state.
     type State: Default + Clone + Eq + Hash + Debug;
-    /// What can be asked.
+    /// A call of a client.
     type Call: Clone + Debug;
-    /// What can be heard.
+    /// The answer to a call.
     type Answer: Clone + Debug;
 
     /// Returns the state after `call`, or `None` if a call in this state cannot have this answer. A
@@ -27,7 +28,7 @@ pub trait Model {
     ) -> Option<Self::State>;
 }
 
-/// A model in the terms of the library: an operation is a call with what was heard.
+/// Adapts a model to the library, in which an operation is a call together with its answer.
 struct Adapted<M>(PhantomData<M>);
 
 impl<M: Model> Specification for Adapted<M> {

@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Model, Operation, check};
 
-/// What is asked of a log.
+/// A call of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogCall {
-    /// Append the record of this number; no two records have the same number.
+    /// Append the record with this number. No two records have the same number.
     Append(u64),
     /// What a position holds.
     Read(u64),
@@ -40,22 +40,22 @@ pub enum Cell {
     Unwritten,
     /// The record of this number.
     Data(u64),
-    /// Nothing, for ever.
+    /// Filled: there will never be a record here.
     Filled,
-    /// Something once, perhaps.
+    /// Trimmed: perhaps a record was here before.
     Trimmed,
 }
 
-/// What a log answers.
+/// The answer of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogAnswer {
     /// The record is at this position.
     At(u64),
     /// The content of the position.
     Holds(Cell),
-    /// Filled or trimmed, as asked.
+    /// The position was filled or trimmed, as requested.
     Done,
-    /// It cannot be filled: it holds a record.
+    /// The position cannot be filled, because it holds a record.
     Written,
     /// The tail.
     Tail(u64),
@@ -69,7 +69,8 @@ type LogOperation = Operation<LogCall, LogAnswer>;
 /// The first broken promise, with the part of the history that shows it.
 pub fn check_log(operations: &[LogOperation]) -> Result<(), String> {
     check_exactly_once(operations)?;
-    // An unknown append says nothing about the order: its position is not known either.
+    // The position of an append without an answer is unknown, so the append says nothing about the
+    // order.
     let ordered: Vec<_> = operations.iter().filter(|o| o.answer.is_some()).cloned().collect();
     check::<Order>(&ordered).map_err(|text| format!("order: {text}"))?;
     for position in positions_of(operations) {
@@ -161,7 +162,7 @@ impl Model for Position {
     fn step(cell: &Cell, call: &OnPosition, answer: Option<&LogAnswer>) -> Option<Cell> {
         let is_unwritten = *cell == Cell::Unwritten;
         let (expected, next) = match call {
-            // A write that is known was accepted.
+            // A write with an answer was accepted.
             OnPosition::Write(record) if is_unwritten => (LogAnswer::Done, Cell::Data(*record)),
             OnPosition::Write(_) => return answer.is_none().then_some(*cell),
             OnPosition::Read => (LogAnswer::Holds(*cell), *cell),
@@ -215,15 +216,15 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
     };
     let mut calls: Vec<_> = operations.iter().filter_map(concerns).collect();
     calls.extend(unasked_fill(position, operations));
-    // A read without an answer has no effect and no information.
+    // A read without an answer has no effect and says nothing.
     calls.retain(|call| call.answer.is_some() || !matches!(call.call, OnPosition::Read));
     calls
 }
 
-/// A fill of this position that no call in the history requested. To fill or trim the tail, a
-/// client takes a position from the sequencer. If the sequencer issues a later position, the client
-/// fills that position too: otherwise readers would wait for it. This can happen at any time after
-/// the first fill or trim of a lower position began.
+/// A fill of this position that no call in the history requested. To fill or trim a position at the
+/// tail, a client takes a position from the sequencer. If it gets a later one than it wanted, it
+/// fills that one too, because readers would wait for it. This can happen at any time after the
+/// first fill or trim of a lower position began.
 fn unasked_fill(
     position: u64,
     operations: &[LogOperation],

@@ -1,10 +1,10 @@
-//! A map of the registry: entries under an epoch that counts commits.
+//! A model of a map of the registry: its entries, and its epoch, which counts commits.
 
 use std::collections::BTreeMap;
 
 use super::Model;
 
-/// What is asked of a map.
+/// A call on a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MapCall {
     /// Set a key if the map is at this epoch.
@@ -27,7 +27,7 @@ pub enum MapCall {
     Get,
 }
 
-/// What a map answers.
+/// The answer of a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MapAnswer {
     /// The commit began this epoch.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Model;
 
-/// What is asked of an object.
+/// A call on an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ObjectCall {
     /// Replace the stream.
@@ -18,11 +18,11 @@ pub enum ObjectCall {
     Set(String, String),
     /// A key's value.
     Get(String),
-    /// Set a key if it holds the first value (`None`: nothing).
+    /// Set a key if it has the first value (`None`: if it does not exist).
     CompareAndSet(String, Option<String>, String),
 }
 
-/// What an object answers.
+/// The answer of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ObjectAnswer {
     /// It is done.
@@ -33,7 +33,7 @@ pub enum ObjectAnswer {
     Stream(String),
     /// The key's value.
     Value(Option<String>),
-    /// The key did not hold what it was compared with.
+    /// The key does not have the expected value.
     Differs,
 }
 

@@ -1,26 +1,26 @@
-//! Takes down who asked what, when, and what they heard.
+//! Records the calls of clients, their answers, and the times of both.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One call, as its client saw it.
 #[derive(Debug, Clone)]
 pub struct Operation<Call, Answer> {
-    /// What was asked.
+    /// The call.
     pub call: Call,
     /// The answer; `None` if it is unknown whether the call happened.
     pub answer: Option<Answer>,
-    /// When it was asked: moments are numbers, each given once.
+    /// When the call began. Times are increasing numbers, each used only once.
     pub invoked: u64,
-    /// When the answer was heard; past every moment if it never was.
+    /// When the answer came. Without an answer, a number greater than all times.
     pub returned: u64,
 }
 
-/// Which call an answer belongs to.
+/// The recorded call to which an answer belongs.
 #[derive(Debug)]
 #[must_use = "a call that is not ended counts as unknown"]
 pub struct Ticket(usize);
 
-/// A history in the making. Clones write into the same one.
+/// A history that is being recorded. Clones record into the same history.
 #[derive(Debug)]
 pub struct Recorder<Call, Answer>(Arc<Mutex<Taken<Call, Answer>>>);
 
@@ -48,7 +48,7 @@ impl<Call: Clone, Answer: Clone> Recorder<Call, Answer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call is about to be made.
+    /// Records that a call begins.
     pub fn begin(&self, call: Call) -> Ticket {
         let mut taken = self.taken();
         taken.moments += 1;
@@ -57,7 +57,7 @@ impl<Call: Clone, Answer: Clone> Recorder<Call, Answer> {
         Ticket(taken.operations.len() - 1)
     }
 
-    /// Its answer was heard just now.
+    /// Records that the answer to a call has come.
     pub fn end(&self, ticket: Ticket, answer: Answer) {
         let mut taken = self.taken();
         taken.moments += 1;
@@ -67,12 +67,12 @@ impl<Call: Clone, Answer: Clone> Recorder<Call, Answer> {
         operation.returned = moment;
     }
 
-    /// It is certain that the call did nothing and never will.
+    /// Removes a call that certainly did nothing and never will.
     pub fn never_happened(&self, ticket: Ticket) {
         self.taken().operations[ticket.0] = None;
     }
 
-    /// The history so far, in the order of asking.
+    /// The history so far, in the order in which the calls began.
     pub fn operations(&self) -> Vec<Operation<Call, Answer>> {
         self.taken().operations.iter().flatten().cloned().collect()
     }

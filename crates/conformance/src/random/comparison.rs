@@ -1,4 +1,4 @@
-//! A store and the model side by side.
+//! Compares a store with the model, step by step.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::{MemoryStore, TestClasses};
 /// The store is an argument of each method, so that a test can close and reopen it between steps.
 pub struct Comparison {
     model: Subject,
-    /// Begins the names of this comparison's objects; in braces, so that they can be cloned.
+    /// The beginning of the names of this comparison's objects. It is in braces, so that one target
+    /// stores all of them and they can be cloned.
     tag: String,
     versions: [Versions; OBJECTS],
 }
@@ -24,7 +25,7 @@ pub struct Comparison {
 #[derive(Clone, Copy, Default)]
 struct Versions {
     current: (u64, u64),
-    /// The highest the store ever gave.
+    /// The highest version that the store has given to the object so far.
     highest: u64,
 }
 
@@ -69,7 +70,7 @@ impl Comparison {
         }
     }
 
-    /// Compares all that both hold.
+    /// Compares all contents of the store and the model.
     ///
     /// # Errors
     /// What they disagree about.
@@ -175,7 +176,7 @@ async fn same_snapshots(
     }
 }
 
-/// A result without what stores are free in: versions and times.
+/// A result without versions and times, which may differ between stores.
 fn comparable(result: &OpResult) -> OpResult {
     match result {
         OpResult::Stat(stat) => {
@@ -186,7 +187,7 @@ fn comparable(result: &OpResult) -> OpResult {
 }
 
 fn differ(what: &str, found: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug) -> String {
-    /// Contents can be long; a mismatch of runs of bytes shows early.
+    /// Contents can be long, but a difference usually shows near the beginning.
     const MAX_CHARS: usize = 2000;
     let cut = |text: String| text.chars().take(MAX_CHARS).collect::<String>();
     let (found, expected) = (cut(format!("{found:?}")), cut(format!("{expected:?}")));

@@ -1,4 +1,5 @@
-//! Transactions by chance, few enough names that they meet.
+//! Makes random transactions. They use only a few names, so that they often use the same objects
+//! and keys.
 
 use std::fmt;
 
@@ -9,15 +10,16 @@ use nacre_object::{Capabilities, Capability, ObjectName, Op};
 
 use crate::ops::*;
 
-/// Objects that steps are about.
+/// The number of objects that steps use.
 pub const OBJECTS: usize = 4;
-/// Stands for the object's version in an [`Op::AssertVersion`]: stores number differently.
+/// A placeholder for the object's version in an [`Op::AssertVersion`], because each store numbers
+/// versions in its own way.
 pub const CURRENT_VERSION: u64 = u64::MAX;
-/// A version no store gets to.
+/// A version that no object ever has.
 const NO_VERSION: u64 = u64::MAX - 1;
-/// Ops of one transaction: enough to see each other's effects.
+/// The most ops of a transaction: enough that some see the effects of others.
 const MAX_LIST: u64 = 6;
-/// Text of one op in a printed step.
+/// The most characters of one op in a printed step.
 const MAX_PRINTED_CHARS: usize = 160;
 
 const KEYS: [&[u8]; 10] =
@@ -27,8 +29,8 @@ const ATTRIBUTES: [&str; 4] = ["a", "b", "ab", "ä"];
 const SNAPSHOTS: [&str; 3] = ["s1", "s2", "s3"];
 /// Sizes and offsets at which engines may divide streams. Random sizes and offsets fall near these.
 const SEAMS: [u64; 6] = [0, 512, 4096, 16_384, 65_536, 131_072];
-/// All of [`TestClasses`](crate::TestClasses) whose outcome is the model's: not those that tell
-/// versions and times.
+/// The methods of [`TestClasses`](crate::TestClasses) whose outcome must be that of the model: all
+/// except those that return versions or times.
 const METHODS: [&str; 13] = [
     "count",
     "append",
@@ -48,11 +50,11 @@ const METHODS: [&str; 13] = [
 /// A transaction on one of [`OBJECTS`] objects.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Which object.
+    /// The index of the object.
     pub object: usize,
-    /// Read it at this snapshot.
+    /// The snapshot at which the object is read; `None` for the present object.
     pub snapshot: Option<&'static str>,
-    /// What to do. [`CURRENT_VERSION`] and the names of sources are to be filled in.
+    /// The ops. The comparison replaces [`CURRENT_VERSION`] and the names of sources.
     pub ops: Vec<Op>,
 }
 
@@ -87,7 +89,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The generator of a seed, for stores that can do this much.
+    /// The generator of a seed, for stores with these capabilities.
     pub fn new(seed: u64, capabilities: Capabilities) -> Self {
         Self { random: Random::seeded(seed), capabilities }
     }
@@ -103,7 +105,8 @@ impl Generator {
             ops.retain(|op| !op.is_write());
             ops.push(read_all());
         }
-        // An object cannot be cloned from itself: that is refused before it reaches a store.
+        // Choose another object, because a request to clone an object from itself is refused before
+        // it reaches a store.
         let other =
             ((object + 1 + random.below(OBJECTS as u64 - 1) as usize) % OBJECTS).to_string();
         for op in &mut ops {
@@ -129,7 +132,8 @@ pub fn random_transaction(random: &mut Random, capabilities: Capabilities) -> Ve
     if ops.is_empty() {
         ops.push(Op::AssertExists);
     }
-    // Most objects are there, so what needs room makes some.
+    // Most objects exist, so usually remove the object before an op that requires that it does not
+    // exist.
     let needs_room = |op: &Op| matches!(op, Op::AssertAbsent | Op::CloneFrom { .. });
     if let Some(at) = ops.iter().position(needs_room)
         && !random.one_in(3)
@@ -233,14 +237,15 @@ fn key(random: &mut Random) -> Bytes {
     Bytes::from_static(pick(random, &KEYS))
 }
 
-/// Mostly few, sometimes enough to cross a seam. Distinct runs of bytes tell where each came from.
+/// Random bytes: usually few, sometimes enough to cross a seam. Their values change every 61 bytes,
+/// which shows where data came from.
 fn bytes(random: &mut Random) -> Bytes {
     let length = if random.one_in(6) { offset(random) } else { random.below(40) };
     let first = random.next_u64() as u8;
     (0..length).map(|i| first.wrapping_add((i / 61) as u8)).collect()
 }
 
-/// Near a seam, more often near the first.
+/// A random offset near a seam, more often near the first seams.
 fn offset(random: &mut Random) -> u64 {
     let seam = if random.one_in(2) { 0 } else { pick(random, &SEAMS) };
     (seam + random.below(40)).saturating_sub(random.below(5))

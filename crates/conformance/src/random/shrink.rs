@@ -5,9 +5,9 @@ use super::comparison::Comparison;
 use super::generator::{Generator, Step};
 use crate::suite::Subject;
 
-/// Steps between comparisons of everything.
+/// How many steps run between two comparisons of all contents.
 const STEPS_PER_CHECK: usize = 20;
-/// Runs spent on cutting a failure down: what is left by then is short enough to read.
+/// The most runs to shorten a failing list of steps. After these the list is short enough to read.
 const MAX_SHRINK_RUNS: usize = 400;
 
 /// The seeds to try: `count` of them, times `NACRE_SEEDS` if that environment variable is set. If
@@ -41,7 +41,7 @@ pub async fn compare(subject: &Subject, seed: u64, steps: usize) {
     );
 }
 
-/// Runs of parts of one seed's steps, each on objects of its own.
+/// Runs parts of one seed's steps. Each run has objects of its own.
 struct Runs<'a> {
     subject: &'a Subject,
     seed: u64,

@@ -133,7 +133,8 @@ async fn attribute_names_values_and_count(bench: Bench) {
 async fn the_byte_stream(bench: Bench) {
     let done = OpResult::Done;
     let most = MAX_OBJECT_BYTES;
-    // Each case frees what it filled: a sparse stream may cost real space where engines keep none.
+    // Each case frees the space that it filled, because some engines use real space for a sparse
+    // stream.
     let object = bench.object("full");
     object.does([truncate(most)]).await;
     let results = object.does([write(most - 1, "x"), read(most - 2, 9), append("")]).await;

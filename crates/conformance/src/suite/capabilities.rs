@@ -1,4 +1,4 @@
-//! What a store cannot do it says, and refuses.
+//! Checks that a store refuses each request for a capability that it does not declare.
 
 use nacre_object::ErrorKind::Unsupported;
 use nacre_object::{Capability, ListRequest};

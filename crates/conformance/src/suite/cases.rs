@@ -1,4 +1,4 @@
-//! Tables of transactions with what must come of them.
+//! Tables of transactions, each with the required outcome.
 
 use nacre_object::{ErrorKind, Op, OpResult};
 
@@ -6,9 +6,9 @@ use super::Bench;
 
 /// A transaction on an object prepared for it, and its outcome.
 pub(super) struct Case {
-    /// What is stated.
+    /// The name of the case, which says what must happen.
     name: &'static str,
-    /// Ops that prepare the object; none leave it absent.
+    /// Ops that prepare the object. Without ops, the object does not exist.
     given: Vec<Op>,
     /// The transaction.
     when: Vec<Op>,
@@ -19,7 +19,7 @@ pub(super) struct Case {
 enum Outcome {
     /// It succeeds and answers so.
     Answers(Vec<OpResult>),
-    /// It fails with this kind in the op of this name.
+    /// The transaction fails with this kind of error, in the op with this name.
     Fails(ErrorKind, &'static str),
 }
 
@@ -29,7 +29,7 @@ pub(super) fn case(name: &'static str) -> Case {
 }
 
 impl Case {
-    /// The object holds what these ops wrote. Without this it does not exist.
+    /// Prepares the object with these ops. Without this call the object does not exist.
     pub fn given(mut self, ops: impl IntoIterator<Item = Op>) -> Self {
         self.given = ops.into_iter().collect();
         self
@@ -47,7 +47,7 @@ impl Case {
         self
     }
 
-    /// It fails with this kind, the op at fault named, and leaves no trace.
+    /// The transaction must fail with this kind of error, name the failing op, and change nothing.
     pub fn fails(mut self, kind: ErrorKind, operation: &'static str) -> Self {
         self.then = Outcome::Fails(kind, operation);
         self

@@ -1,4 +1,4 @@
-//! A named statement about stores, and how a list of them is run.
+//! A check: a named statement about stores. Also runs a list of checks.
 
 use std::io::Write;
 use std::time::Duration;
@@ -20,18 +20,18 @@ const SUITE_TIMEOUT: Duration = Duration::from_secs(240);
 pub struct Check {
     /// The statement.
     pub name: &'static str,
-    /// What a store must be able to do for it to apply.
+    /// The capabilities that the check needs.
     pub needs: &'static [Capability],
-    /// Whether it is about watches.
+    /// Whether the check needs watches.
     pub watches: bool,
-    /// Panics if it does not hold.
+    /// Runs the check. Panics if the store does not pass it.
     pub run: fn(Bench) -> BoxFuture<'static, ()>,
 }
 
-/// What one check gets: the subject, and names that no other check uses.
+/// The argument of a check: the subject, and a way to make names that no other check uses.
 #[derive(Clone)]
 pub struct Bench {
-    /// What is tested.
+    /// The store under test.
     pub subject: Subject,
     /// The check's name.
     pub check: &'static str,
@@ -43,7 +43,7 @@ impl Bench {
         self.subject.object(format!("{{{}}}/{name}", self.check))
     }
 
-    /// An object of this check that holds what these ops wrote.
+    /// An object of this check, prepared with these ops.
     pub async fn object_with(
         &self,
         name: impl std::fmt::Display,
@@ -60,14 +60,14 @@ impl Bench {
     }
 }
 
-/// What came of a run of the suite.
+/// The result of a run of the suite.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The checks that held.
+    /// The checks that passed.
     pub passed: Vec<&'static str>,
-    /// Those the store lacks a capability for.
+    /// The checks for which the store lacks a capability.
     pub skipped: Vec<&'static str>,
-    /// Those that did not hold, with what was found.
+    /// The checks that failed, each with its message.
     pub failed: Vec<(&'static str, String)>,
 }
 

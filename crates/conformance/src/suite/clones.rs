@@ -132,7 +132,7 @@ async fn a_clone_is_part_of_its_transaction(bench: Bench) {
     let results = clone.does(ops).await;
     assert_eq!(results[1..], [OpResult::Offset(4), data("held!"), values([Some("held")])]);
 
-    // In place of what was there.
+    // The clone replaces the content that the object had.
     let results = clone.does([Op::Remove, clone_from(source.name(), "s"), read_all()]).await;
     assert_eq!(results[2], data("held"));
 }

@@ -1,4 +1,4 @@
-//! Many at once: transactions of one object follow one another.
+//! Checks that concurrent transactions on one object run one after another.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ checks![
 const TASKS: usize = 8;
 const ROUNDS: usize = 25;
 
-/// Runs so many tasks at once, on as many threads as the runtime has.
+/// Runs this many tasks at the same time, on all threads of the runtime.
 async fn at_once<T: Send + 'static>(
     count: usize,
     task: impl Fn(usize) -> futures::future::BoxFuture<'static, T>,
@@ -60,7 +60,7 @@ async fn increment(object: &TestObject) {
         let OpResult::Data(text) = &reply.results[0] else { panic!("a read answers data") };
         let number: u64 =
             std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).expect("a number");
-        // Others get their turn here, also on a store that never waits.
+        // Let other tasks run here, even if the store never waits.
         tokio::task::yield_now().await;
         let ops = [Op::AssertVersion(reply.version), write_full((number + 1).to_string())];
         match object.submit(ops).await {
@@ -79,7 +79,7 @@ async fn appends_never_interleave(bench: Bench) {
         Box::pin(async move {
             let mut offsets = Vec::new();
             for round in 0..ROUNDS {
-                // Two appends in one list stay together too.
+                // Two appends in one transaction must stay together, too.
                 let text = record(task, round);
                 let (head, tail) = text.split_at(2);
                 let ops = [append(head.to_owned()), append(tail.to_owned())];

@@ -1,4 +1,4 @@
-//! Guards: ops that only decide whether the rest happens.
+//! Guards: ops that change nothing, and only decide whether the transaction succeeds.
 
 use nacre_object::ErrorKind::{Conflict, Exists, NotFound};
 use nacre_object::{Op, OpResult};
@@ -47,7 +47,7 @@ async fn version_guards(bench: Bench) {
     let error = object.refuses([Op::AssertVersion(second + 1), write(0, "3")]).await;
     assert_eq!(error.kind(), Conflict, "{error}");
 
-    // A list's own writes have no version yet.
+    // The transaction's own writes have no version yet.
     object.does([write(0, "4"), Op::AssertVersion(second)]).await;
     assert_eq!(object.answers(read_all()).await, data("4"));
 }

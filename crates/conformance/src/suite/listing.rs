@@ -17,7 +17,7 @@ checks![
 ];
 
 impl Bench {
-    /// Lists objects of this check: their names without what is common to them.
+    /// Lists the objects of this check. Returns their names without the common beginning.
     async fn list(&self, after: Option<&str>, prefix: &str, limit: usize) -> (Vec<String>, bool) {
         let page = self
             .page(after.map(|after| self.spread_object(after).name().clone()), prefix, limit)
@@ -41,7 +41,8 @@ impl Bench {
     }
 }
 
-/// After, prefix, limit; the names, and whether there are more.
+/// The arguments of a listing (`after`, prefix, limit) and its result: the names, and whether there
+/// are more.
 type ListCase<'a> = (Option<&'a str>, &'a str, usize, &'a [&'a str], bool);
 
 async fn names_are_listed_in_byte_order(bench: Bench) {
@@ -112,7 +113,8 @@ async fn a_pool_is_listed_by_itself(bench: Bench) {
 }
 
 async fn a_page_has_its_bound(bench: Bench) {
-    /// Enough at once that engines which sync in groups are quick.
+    /// How many objects are written at the same time: enough that engines which sync in groups are
+    /// fast.
     const AT_ONCE: usize = 64;
     let count = MAX_LIST_ENTRIES + 10;
     let objects = (0..count).map(|i| bench.spread_object(format!("{i:05}")));

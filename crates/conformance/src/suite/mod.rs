@@ -4,7 +4,8 @@
 //! All checks of a run use the same store. The names of a check's objects begin with its own name,
 //! so checks do not disturb each other.
 
-/// The checks of a module: the functions named, what they need, whether they watch.
+/// Lists the checks of a module: the functions, the capabilities that they need, and whether they
+/// need watches.
 macro_rules! checks {
     (needs: $needs:expr, watches: $watches:expr, $($check:ident),+ $(,)?) => {
         pub(super) const CHECKS: &[$crate::suite::Check] = &[$($crate::suite::Check {
@@ -40,7 +41,7 @@ mod watcher;
 pub use check::{Bench, Check, Report, run};
 pub use subject::{Content, Subject, TestObject};
 
-/// Every check there is.
+/// All checks.
 pub fn suite() -> Vec<Check> {
     [
         stream::CHECKS,

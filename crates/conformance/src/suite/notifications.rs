@@ -54,7 +54,7 @@ async fn notifications_have_a_bound(bench: Bench) {
     assert_eq!(watcher.next().await, notified(vec![7; MAX_NOTIFY_BYTES]));
 }
 
-/// Tells a watcher that does not listen far more than any queue holds.
+/// Sends a watcher that does not read its events far more of them than any queue holds.
 async fn a_slow_watcher_learns_that_it_missed_some(bench: Bench) {
     const TOLD: usize = 20_000;
     let object = bench.object("a");

@@ -42,7 +42,7 @@ fn second() -> [Op; 6] {
     ]
 }
 
-/// An object with snapshots `one` of the first content and `two` of the second.
+/// An object with two snapshots: `one` has the first content, and `two` the second.
 async fn object_with_two(bench: &Bench) -> TestObject {
     let object = bench.object_with("a", first()).await;
     object.does([snapshot_create("one")]).await;
@@ -103,7 +103,7 @@ async fn rollback_restores_everything(bench: Bench) {
     let kept = (object.content_at(Some(&one)).await, object.content_at(Some(&two)).await);
     assert!(kept == contents, "a rollback changed a snapshot");
 
-    // Seen by the ops behind it.
+    // The later ops of the transaction see the rollback.
     let results =
         object.does([rollback("one"), read_all(), append("!"), map_get(["only", "new"])]).await;
     assert_eq!(results[1..], [data("first"), OpResult::Offset(5), values([Some("first"), None])]);

@@ -1,4 +1,4 @@
-//! What is put to the test, and the objects a check plays with.
+//! The store under test, and the objects that a check uses.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub struct TestObject {
     id: ObjectId,
 }
 
-/// All that can be seen of an object, but version and time.
+/// Everything that a client can read of an object, except its version and time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
     /// The byte stream.

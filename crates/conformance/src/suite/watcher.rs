@@ -8,7 +8,7 @@ use nacre_object::{Result, WatchEvent, WatchStream};
 
 use super::{Bench, TestObject};
 
-/// An event that has not come by then is not coming.
+/// After this time without an event, the check fails.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct Watcher(WatchStream);
@@ -20,7 +20,7 @@ impl Watcher {
         event.expect("an event must come").expect("the watch must not end")
     }
 
-    /// Reads on until the object has this version (0: is gone), through rising versions.
+    /// Reads events until the object has this version (0: is removed). The versions must rise.
     pub async fn reach(&mut self, last: u64) {
         let mut before = 0;
         loop {
