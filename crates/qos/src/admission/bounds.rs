@@ -63,8 +63,9 @@ pub struct TenantBound {
     /// For a stochastic promise: the fraction of the tenant's requests that may take longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub violation: Option<f64>,
-    /// The latency bound; `None` if there is no bound. No request exceeds it if the promise is
-    /// deterministic. If it is stochastic, at most the fraction `violation` of the requests does.
+    /// The latency bound; `None` if there is no bound. With a deterministic promise, no request
+    /// exceeds it. With a stochastic promise, at most the fraction `violation` of the requests
+    /// does.
     pub latency_seconds: Option<f64>,
     /// Whether the promise is kept.
     pub is_kept: bool,

@@ -90,8 +90,8 @@ pub(super) fn priorities_of(tenants: &[&Candidate]) -> Vec<usize> {
 pub struct Candidate {
     /// The tenant.
     pub tenant: TenantName,
-    /// The promised latency. No request exceeds it if the promise is deterministic. If it is
-    /// stochastic, at most the fraction `violation` of the requests does.
+    /// The promised latency. With a deterministic promise, no request exceeds it. With a stochastic
+    /// promise, at most the fraction `violation` of the requests does.
     pub slo_seconds: f64,
     /// For a *stochastic* promise: the fraction of requests that may take longer than the SLO.
     /// `None` means a *deterministic* promise: no request may take longer. Tenants with stochastic

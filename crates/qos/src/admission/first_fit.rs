@@ -16,8 +16,8 @@ const ROUNDING: f64 = 1e-9;
 pub struct PlacedTenant {
     /// The tenant.
     pub tenant: TenantName,
-    /// The promised latency. No request exceeds it if the promise is deterministic. If it is
-    /// stochastic, at most the fraction `violation` of the requests does.
+    /// The promised latency. With a deterministic promise, no request exceeds it. With a stochastic
+    /// promise, at most the fraction `violation` of the requests does.
     pub slo_seconds: f64,
     /// The fraction of the tenant's requests that may take longer ([`Candidate::violation`]).
     pub violation: Option<f64>,
@@ -123,9 +123,9 @@ impl Load {
 }
 
 /// Whether two rows of the linear program show that the tenants do not fit on a target together.
-/// One row is the target's capacity, the other is one tenant's promise. The tenants do not fit if
-/// the least possible value of a weighted sum of the two rows exceeds its limit; several weights
-/// are tried. A stochastic promise has no row.
+/// One row is the target's capacity, the other is one tenant's promise. Adds the two rows with
+/// several weights. The tenants do not fit if the least possible value of such a sum exceeds its
+/// limit. A stochastic promise has no row.
 fn is_ruled_out(loads: &[Load], more: &Load, blocking_seconds: f64) -> bool {
     let all = || loads.iter().chain([more]);
     let rates: f64 = all().map(|load| load.least(1.0, 0.0)).sum();

@@ -41,10 +41,10 @@ const RATE_WEIGHT: f64 = 1e-6;
 /// Whether the program must keep the promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Promises {
-    /// The program must keep them. If it cannot, it has no solution.
+    /// The program must keep all promises. If it cannot, it has no solution.
     Kept,
-    /// The program need not keep them. All latencies may exceed their SLOs by a common factor,
-    /// which the program minimises. Queues may have more work than they can do.
+    /// The program may break promises. All latencies may exceed their SLOs by a common factor,
+    /// which the program minimises. Queues may get more work than they can do.
     Overrun,
 }
 

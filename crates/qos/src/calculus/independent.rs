@@ -24,8 +24,8 @@ use super::RateBurst;
 
 /// The length of the first spans, as a part of the latency.
 const FIRST_SPAN: f64 = 1.0 / 32.0;
-/// The least and the greatest length of any further span back in time, as a fraction of the time
-/// between the span and the request.
+/// The bounds of the length of the spans before the first ones, as fractions of the time between
+/// the span and the request.
 const GROWTH: (f64, f64) = (0.01, 0.125);
 /// The most spans. A queue needs fewer unless its load is close to its capacity.
 const MAX_SPANS: usize = 4096;
@@ -153,9 +153,9 @@ pub fn late_probability(queue: &SharedQueue<'_>, latency_seconds: f64) -> f64 {
             return 1.0;
         }
         let most = all.work_within(back) + latency_seconds * rate_of(queue.higher, queue.certain);
-        // The loop goes back in time from the request. Even if all flows burst together in a span
-        // before this one, the queue does their work before the request is late. So those spans add
-        // nothing to the probability.
+        // The loop goes back in time from the request. From here on it can stop: even if all flows
+        // burst together in an earlier span, the queue does their work before the request is late.
+        // So earlier spans add nothing to the probability.
         if queue.blocking_seconds + most <= after + latency_seconds {
             return sum;
         }

@@ -176,9 +176,9 @@ impl ArrivalCurve {
                 Some(RateBurst { rate, burst_seconds: burst })
             })
             .collect();
-        // Between two neighbouring rates of this list, the two r-b curves may cross. Their maximum
-        // is convex, because both curves are. So it lies below the straight line by which the
-        // result joins the two rates.
+        // Between two neighbouring rates of this list, the two r-b curves may cross. The result
+        // joins the two rates by a straight line. The maximum of the two curves lies below that
+        // line, because it is convex, as both curves are.
         lines.dedup();
         Self::lower_envelope(&lines).unwrap_or_else(|_| self.clone())
     }

@@ -51,8 +51,9 @@ impl Link {
         self.bytes_per_second
     }
 
-    /// The work of some encoded messages for the direction in which they are sent. It is
-    /// at most the work of the requests that they carry, if their names are of the usual length.
+    /// The work of some encoded messages for the direction in which they are sent. If the names in
+    /// the messages are of the usual length, it is at most the work of the requests that the
+    /// messages carry.
     pub fn messages_seconds(&self, messages: u64, encoded_bytes: u64) -> f64 {
         let data = encoded_bytes.saturating_sub(messages.saturating_mul(ENVELOPE_BYTES));
         let bytes = MESSAGE_BYTES * messages as f64 + BYTES_PER_DATA_BYTE * data as f64;

@@ -269,8 +269,9 @@ impl Scheduler {
     }
 
     /// Charges a tenant without a promise for work that did not pass this scheduler. Its requests
-    /// then wait until other tenants without a promise have got as much work by weight. Of several
-    /// charges only the largest counts, so the tenant catches up soon after the last charge.
+    /// then wait until other tenants without a promise have got as much work by weight. Charges do
+    /// not add up: only the one counts that makes the tenant wait longest. So the tenant catches up
+    /// soon after the last charge.
     pub fn charge(&mut self, tenant: TenantId, work_seconds: f64, now: Time) {
         let virtual_pass = self.virtual_pass;
         let Some(slot) = self.slot(tenant) else { return };

@@ -43,10 +43,9 @@ pub struct Waiting {
     pub share: f64,
     /// The share as the built-in order counts it, only among tenants without a promise.
     pub left_over_share: f64,
-    /// How many requests of the tenant's group were sent, divided by the weight of the group.
-    /// Tenants within their limits are served first. The built-in order divides the capacity that
-    /// they leave between two groups: the tenants outside their limits, and the tenants without a
-    /// promise.
+    /// How many requests of the tenant's group were sent, divided by the weight of the group. There
+    /// are two groups: the tenants outside their limits, and the tenants without a promise. The
+    /// built-in order divides between them the capacity that the tenants within their limits leave.
     pub group_share: f64,
     /// A number that grows each time a tenant is served or begins to wait.
     pub turn: u64,
