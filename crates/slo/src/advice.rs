@@ -3,8 +3,8 @@
 //!
 //! [`advise`] only decides; it moves nothing. It asks admission whether all tenants fit where they
 //! are. If not, it tries to move one tenant to one target, and chooses the move after which the
-//! fewest tenants do not fit. It repeats this until all fit. If some tenant still does not fit
-//! after the last move, it proposes no moves.
+//! fewest tenants do not fit. It repeats this until all fit, until no move helps, but at most
+//! `MAX_ADVISED_MOVES` times. If some tenant still does not fit then, it proposes no moves.
 //!
 //! The advice does not consider network links: moving a tenant changes only the work of targets.
 //!

@@ -10,8 +10,8 @@ use crate::links::{received_by, sent_by};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promise {
-    /// The promised latency in seconds. No request exceeds it if the promise is deterministic. If
-    /// it is stochastic, at most the fraction `violation` of the requests does.
+    /// The promised latency in seconds. With a deterministic promise, no request exceeds it. With a
+    /// stochastic promise, at most the fraction `violation` of the requests does.
     pub slo_seconds: f64,
     /// For a stochastic promise: the fraction of requests that may take longer. `None` for a
     /// deterministic promise.
@@ -20,9 +20,9 @@ pub struct Promise {
     /// The percentile of the measured latencies that status reports compare with the promised
     /// latency. It is only for reports: the promise covers all requests.
     pub percentile: f64,
-    /// The latency bound in seconds, computed at the last admission of any tenant. No request
-    /// exceeds it if the promise is deterministic. If it is stochastic, at most the fraction
-    /// `violation` of the requests does.
+    /// The latency bound in seconds, computed at the last admission of any tenant. With a
+    /// deterministic promise, no request exceeds it. With a stochastic promise, at most the
+    /// fraction `violation` of the requests does.
     pub bound_seconds: f64,
     /// Lower numbers are served first.
     pub priority: u32,
