@@ -49,9 +49,9 @@ use mapped_script::MappedScript;
 use running::{RunTerms, run};
 
 /// Whether a policy possibly reads single units: its source has the word `units` outside of comment
-/// lines. Only for such a policy a run lists the units, because a list of many units takes longer
+/// lines. A run lists the units only for such a policy, because a list of many units takes longer
 /// to build than the whole decision. A comment line with a bracket counts as code, because the
-/// bracket possibly ends a long comment or string.
+/// bracket may end a long comment or string.
 fn sees_units(source: &str) -> bool {
     let is_comment = |line: &str| line.trim_start().starts_with("--") && !line.contains(['[', ']']);
     source.lines().any(|line| line.contains("units") && !is_comment(line))

@@ -1,8 +1,8 @@
 //! `Clients`: clients of a simulation that do their jobs, one step after another.
 //!
 //! Operations are not simulated one by one. In each step of the simulation a client issues as many
-//! operations as its own time allows. While that many of its operations wait in the ranks' queues,
-//! the client issues no more. So a client runs at its own pace while no rank is overloaded, and
+//! operations as its own time allows. It issues no more while as many of its operations already
+//! wait in the ranks' queues. So a client runs at its own pace while no rank is overloaded, and
 //! otherwise at the pace of the slowest rank that it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
