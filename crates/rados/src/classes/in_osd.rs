@@ -12,9 +12,9 @@
 //! An OSD may answer a change with "I lack the class" although the change has happened. The reason
 //! is that librados resends a change to the OSD that replaces a dead one. The dead OSD may have had
 //! the class and made the change. The new OSD checks whether it has the class before it checks
-//! whether the change was made already. So before its first change, the client asks an OSD by a
-//! call that changes nothing whether it has the class. If the OSD later answers a change with "I
-//! lack the class", the outcome of that change is unknown.
+//! whether the change was made already. So before a client sends its first change to an OSD, it
+//! finds out by a call that changes nothing whether the OSD has the class. If the OSD later answers
+//! a change with "I lack the class", the outcome of that change is unknown.
 //!
 //! An answer to a change must not be longer than `osd_max_write_op_reply_len`. If it is, the OSD
 //! drops the answer and the change, but the object keeps the size and the modification time that

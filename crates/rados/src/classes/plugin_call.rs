@@ -125,9 +125,9 @@ pub fn empty_plugin_call() -> Call {
     call_of(&empty_request(), true)
 }
 
-/// The same as [`empty_plugin_call`], but by the read-only method, so that the OSD keeps no entry
-/// for it in its log. If the object does not exist, the OSD does not run the class and answers only
-/// that.
+/// Like [`empty_plugin_call`], but calls the read-only method, so that the OSD keeps no entry for
+/// the call in its log. If the object does not exist, the OSD answers only that, and does not run
+/// the class.
 pub fn empty_inspection() -> Call {
     call_of(&empty_request(), false)
 }
