@@ -31,8 +31,8 @@ pub(crate) fn host_table(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
 }
 
 /// Makes a host function after which the meter checks the budget at the next step. It is for
-/// functions that take long, and for functions that are called right before a library function that
-/// does.
+/// functions that take long, and for functions after which the prelude calls a library function
+/// that takes long.
 fn costly<A: FromLuaMulti, R: IntoLuaMulti>(
     lua: &Lua,
     meter: &Rc<Meter>,

@@ -240,8 +240,9 @@ impl Meter {
         self.exceed(limit)
     }
 
-    /// Sets the heap size at which the meter next collects garbage, half-way to the limit. So
-    /// garbage never makes a run fail whose live data and next allocation fit.
+    /// Sets the heap size at which the meter next collects garbage, half-way to the limit. So if
+    /// the live data and the next allocation fit into the limit, garbage does not make the run
+    /// fail.
     fn collect_halfway_from(&self, heap_bytes: usize) {
         let room = self.heap_limit.get().saturating_sub(heap_bytes);
         self.collect_at.set(heap_bytes.saturating_add(room / 2));
