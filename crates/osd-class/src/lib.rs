@@ -13,8 +13,9 @@
 //! **Invariants:**
 //! - A transaction only reads until it has succeeded as a whole. Then the class gives its changes
 //!   to the OSD, which applies all of them or none.
-//! - If a request fails because of the client, the call itself succeeds, and its answer contains
-//!   the error. Otherwise the error would not reach the client. Such a call changes nothing.
+//! - If a request fails for any reason except an error of the OSD, the call itself succeeds, and
+//!   its answer contains the error. Otherwise the error would not reach the client. Such a call
+//!   changes nothing.
 //! - No request of a client can end the OSD. Input is decoded within bounds, programs run within
 //!   budgets, and a panic ends only its own call.
 
