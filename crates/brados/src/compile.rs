@@ -58,8 +58,7 @@ impl std::error::Error for CompileErrors {}
 
 /// Compiles a program.
 ///
-/// # Errors
-/// Everything that is wrong with it.
+/// # Errors All mistakes of the program.
 pub fn compile(source: &str) -> Result<Compiled, CompileErrors> {
     let mut diagnostics = Diagnostics::default();
     let compiled = analyse(source, &mut diagnostics).and_then(|analysis| {

@@ -47,7 +47,7 @@ impl Program {
 }
 
 impl Compiled {
-    /// The methods that may send what the runtime delivers.
+    /// The methods that may send messages that the runtime delivers.
     pub fn senders(&self) -> impl Iterator<Item = &str> {
         let program = &self.analysis.program;
         let sends = |rule: usize| {

@@ -1,4 +1,4 @@
-//! What is wrong with a program, where, and what to do about it.
+//! Diagnostics: a mistake in a program, its position, and how to correct it.
 
 use std::fmt::Write;
 
@@ -169,7 +169,7 @@ impl Diagnostics {
     }
 }
 
-/// The name among `known` that `wrong` may have been meant for, as a help.
+/// A help that suggests the name among `known` that `wrong` was probably meant to be.
 pub(crate) fn suggestion<'a>(
     wrong: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -195,7 +195,8 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// How many characters to add, drop, change or swap with their neighbour.
+/// How many characters must be added, dropped, changed or swapped with their neighbour to turn one
+/// name into the other.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut before: Vec<usize> = vec![];

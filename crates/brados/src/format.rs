@@ -17,8 +17,7 @@ const OPERATORS: [&str; 5] = ["if", "unless", "and", "or", "not"];
 
 /// The source, formatted.
 ///
-/// # Errors
-/// That the source is no program, and why.
+/// # Errors The reason, if the source is not a program.
 pub fn format(source: &str) -> Result<String, CompileErrors> {
     let mut diagnostics = Diagnostics::default();
     let tokens = tokens(source, &mut diagnostics);
@@ -35,7 +34,7 @@ pub fn format(source: &str) -> Result<String, CompileErrors> {
 
 struct Formatter<'a> {
     source: &'a str,
-    /// The indents of the lines on which what is open was opened.
+    /// For each open bracket or block, the indentation of the line that opened it.
     open: Vec<usize>,
     /// Whether the line before goes on.
     continues: bool,
@@ -75,7 +74,7 @@ impl<'a> Formatter<'a> {
         }
     }
 
-    /// A line that declares a layout has its blanks where layouts have them: `log: slots(16), …`.
+    /// A line that declares a layout has its blanks as in a printed layout: `log: slots(16), …`.
     fn layout_line(&mut self, tokens: &[&Token]) -> bool {
         let words = tokens.iter().take(2).map(|token| self.text(token));
         if !matches!(words.collect::<Vec<_>>()[..], ["layout", ..] | ["former", "layout"]) {
@@ -96,7 +95,7 @@ impl<'a> Formatter<'a> {
         true
     }
 
-    /// At most one in a row, and none at the beginning of anything.
+    /// At most one empty line in a row, and none at the beginning of a block.
     fn blank_line(&mut self) {
         let begins =
             self.out.is_empty() || self.out.ends_with("\n\n") || self.out.ends_with(" do\n");
@@ -120,7 +119,7 @@ impl<'a> Formatter<'a> {
         inner + usize::from(goes_on)
     }
 
-    /// In a list that is open, commas end lines without more ado.
+    /// In an open list, a comma at the end of a line does not indent the next line.
     fn is_in_list(&self) -> bool {
         let text = self.out.trim_end();
         text.ends_with(',') && self.open.len() > 1

@@ -40,7 +40,8 @@ pub struct CollectionId(pub usize);
 /// A set of rows.
 #[derive(Debug, Clone)]
 pub struct Collection {
-    /// Its name; what is anonymous is called after what computes it.
+    /// The name of the collection. An anonymous collection is named after the operation that
+    /// computes it.
     pub name: String,
     /// What it is.
     pub kind: Kind,
@@ -76,7 +77,7 @@ pub struct Rule {
     pub op: MergeOp,
     /// The rows.
     pub body: Body,
-    /// Where it is written; a step of a chain has the place of its method.
+    /// The position in the source. For a step of a chain it is the position of the step's method.
     pub span: Span,
 }
 
@@ -93,7 +94,8 @@ pub enum Body {
     Extreme(Extreme),
 }
 
-/// The rows of `sources`' product that pass, each projected.
+/// A join: the combinations of rows of `sources` that meet the conditions, each projected to the
+/// columns.
 #[derive(Debug)]
 pub struct Select {
     /// The joined collections. An empty list stands for one empty row.
@@ -240,7 +242,7 @@ impl Program {
         self.layouts.iter().filter(|declared| declared.is_former).map(|declared| &declared.layout)
     }
 
-    /// Whether a table lies elsewhere than in the map, in any layout.
+    /// Whether a table is outside the map in some layout.
     pub(crate) fn is_placed(&self, table: CollectionId) -> bool {
         let name = &self.collection(table).name;
         self.layouts.iter().any(|declared| declared.layout.table(name) != TablePlace::Map)
@@ -268,7 +270,7 @@ impl Collection {
         self.types()[..self.key_width].to_vec()
     }
 
-    /// What each column holds that is not of the key.
+    /// The types of the columns that are not in the key.
     pub(crate) fn value_types(&self) -> Vec<Type> {
         self.types()[self.key_width..].to_vec()
     }
@@ -279,7 +281,7 @@ impl Collection {
     }
 }
 
-/// Whether a relation read is read positively: what is added to it only adds to the result.
+/// How a relation is read. If it is joined, more rows in it can only give more rows in the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
     /// More rows there give more rows here.
@@ -317,7 +319,7 @@ impl Body {
 }
 
 impl Select {
-    /// The product of these, before anything is said of its rows.
+    /// The join of these collections without any condition.
     pub(crate) fn of(sources: Vec<CollectionId>) -> Self {
         Self { sources, filters: vec![], absences: vec![], columns: vec![] }
     }
@@ -364,7 +366,7 @@ impl Expr {
         }
     }
 
-    /// The sources it looks at, as a set of bits.
+    /// The sources whose columns the expression reads, as a bit set.
     pub fn sources(&self) -> u32 {
         let mut sources = 0;
         self.visit(&mut |expr| {
@@ -375,7 +377,7 @@ impl Expr {
         sources
     }
 
-    /// Whether there is arithmetic in it, for which its operands must be there.
+    /// Whether the expression has arithmetic, whose operands must not be nil.
     pub(crate) fn computes(&self) -> bool {
         let mut found = false;
         self.visit(&mut |expr| {

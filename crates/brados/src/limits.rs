@@ -3,7 +3,7 @@
 //! The bounds keep the compiler's time and memory small for any input, and keep the generated class
 //! within the limits of Lua and its sandbox.
 
-/// Source of one program: some fifty times the CORFU interface.
+/// The most bytes of a program's source: about fifty times the source of the CORFU interface.
 pub const MAX_SOURCE_BYTES: usize = 64 * 1024;
 /// The most collections of a program, including `temp`s. Each may become a local variable of a Lua
 /// function, and a function can have only 200.
@@ -11,18 +11,18 @@ pub const MAX_COLLECTIONS: usize = 96;
 pub use nacre_calls::{MAX_COLUMNS, MAX_INTEGER};
 /// Rules of a program.
 pub const MAX_RULES: usize = 512;
-/// Collections of one join. Each is a loop within the loop of the collection before it.
+/// The most collections of one join. Each becomes a loop inside the loop of the previous one.
 pub const MAX_JOINED: usize = 6;
-/// Brackets, operators and blocks within each other. They are bounded because the passes over
+/// The deepest nesting of brackets, operators and blocks. It is bounded because the passes over
 /// expressions are recursive.
 pub const MAX_NESTING: usize = 48;
 /// How many mistakes are reported at once. Later ones are often only consequences of the first, so
 /// they are left out.
 pub const MAX_DIAGNOSTICS: usize = 50;
-/// Mistakes that are collected, and as many warnings. Each new one is compared with all earlier
-/// ones.
+/// The most mistakes, and the most warnings, that are collected. Each new one is compared with all
+/// earlier ones.
 pub const MAX_FOUND: usize = 16 * MAX_DIAGNOSTICS;
-/// Characters of a line that are shown with a mistake, around it.
+/// How many characters of a line are shown around a mistake.
 pub const MAX_SHOWN_CHARACTERS: usize = 200;
 /// The length of a name in bytes. Names occur in keys of the map, in replies, and in many lines of
 /// the class.
@@ -30,7 +30,8 @@ pub const MAX_NAME_BYTES: usize = 128;
 /// Of a long request, a method may get only the beginning, but at least this many bytes. So it can
 /// decode numbers within these bytes without the whole request.
 pub const REQUEST_HEAD_BYTES: usize = 64;
-/// Text of the generated class: what the sandbox compiles (`nacre_program::MAX_SOURCE_BYTES`).
+/// The most bytes of the generated class. The sandbox compiles no more
+/// (`nacre_program::MAX_SOURCE_BYTES`).
 pub const MAX_CLASS_BYTES: usize = 256 * 1024;
 /// The most rules in the generated class. A rule counts once for each method that runs it, and
 /// several times if the method runs variants of it ([`crate::plan`]). A rule takes about a hundred
@@ -48,11 +49,11 @@ pub const MIN_SLOT_BYTES: u32 = 2;
 /// The greatest size of a slot in bytes, which is also the greatest size of a value of the map. A
 /// row that does not fit into its slot is stored in the map.
 pub const MAX_SLOT_BYTES: u32 = 1024 * 1024;
-/// Former layouts of a program. For each of them the class contains code that reads it.
+/// The most former layouts of a program. The class contains code to read each of them.
 pub const MAX_FORMER_LAYOUTS: usize = 8;
-/// Objects that one striped object is divided among. A spread request is sent to all of them.
+/// The most stripes of an object. A spread request is sent to all of them.
 pub const MAX_STRIPES: u32 = 1024;
-/// Layouts that are listed of a program: each table multiplies them.
+/// The most layouts that are listed for a program. Each table multiplies their number.
 pub const MAX_LISTED_LAYOUTS: usize = 1024;
 
 const _: () = assert!(MAX_SOURCE_BYTES < u32::MAX as usize, "spans are of 32 bits");

@@ -46,7 +46,7 @@ impl Marks {
         }
     }
 
-    /// Whether objects of one could be taken for objects of the other.
+    /// Whether an object of one class could be taken for an object of the other.
     pub fn overlap(&self, other: &Self) -> bool {
         self.signatures.iter().any(|one| other.signatures.contains(one))
     }

@@ -62,7 +62,7 @@ const KINDS: [&str; 11] = [
     "fault",
 ];
 
-/// A request, or that what was sent is delivered.
+/// A request, or the delivery of all messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// Its line, from 1.
@@ -128,8 +128,7 @@ impl std::error::Error for ScriptError {}
 impl Script {
     /// Parses a script.
     ///
-    /// # Errors
-    /// The first line that makes no sense.
+    /// # Errors The first malformed line.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         let mut script = Self::default();
         let mut last_line = 1;

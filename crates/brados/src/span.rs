@@ -53,7 +53,7 @@ impl LineIndex {
         self.starts.partition_point(|start| *start <= offset) as u32
     }
 
-    /// Where a byte of `source`, of which this is the index, is.
+    /// The line and column of a byte of `source`, of which this is the index.
     pub fn place(&self, source: &str, offset: u32) -> LineColumn {
         let line = self.line(offset);
         let start = self.starts[line as usize - 1] as usize;

@@ -32,7 +32,7 @@ struct Edge {
     rule_span: Span,
 }
 
-/// The strata of a program, each after those it reads.
+/// The strata of a program, each after the strata that it reads.
 pub(crate) fn stratify(
     program: &Program,
     source: &str,

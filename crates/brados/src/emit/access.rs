@@ -111,9 +111,9 @@ impl MethodWriter<'_> {
         let (mut label, mut own, mut wanted) = (vec![], vec![], vec![]);
         for (column, expr) in columns.iter().zip(exprs) {
             let declared = self.type_of(id, *column);
-            // A value that may be nil is encoded differently from one that is never nil. So if the
-            // wanted value or the column may be nil, both are encoded as if they may be; then equal
-            // values have equal encodings.
+            // A value that may be nil is encoded differently from one that is never nil. If the
+            // wanted value or the column may be nil, both are encoded as values that may be nil, so
+            // that equal values have equal encodings.
             let may_be_nil = declared.may_be_nil || self.may_be_nil(scope, expr);
             let ty = Type { may_be_nil, ..declared };
             own.push((format!("row[{}]", column + 1), ty));

@@ -60,7 +60,7 @@ impl MethodWriter<'_> {
         })
     }
 
-    /// The aggregates that are kept of a table, by their names.
+    /// The names of the stored aggregates of a table.
     pub(super) fn views_of(&self, table: CollectionId) -> Vec<String> {
         self.kept_views(table).map(|view| self.name(Relation::View(view.collection))).collect()
     }

@@ -14,13 +14,13 @@ use crate::syntax::token::MergeOp;
 /// The condition under which a rule without a loop produces its row, and the rows whose columns the
 /// rule can use then.
 pub(super) struct Condition {
-    /// All of them have to hold; none is left out but those that always do.
+    /// All of them must hold. Tests that always hold are left out.
     tests: Vec<String>,
     pub scope: Scope,
 }
 
 impl Condition {
-    /// As an expression that is true or false.
+    /// The condition as a Lua expression that is true or false.
     pub fn text(&self) -> String {
         match &self.tests[..] {
             [] => "true".to_owned(),
@@ -122,11 +122,10 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Tries to emit the relation that a phase computes without storing its row. This is possible
-    /// if one rule without a loop produces the row, and the method already has the value of each
-    /// column. Then only the rule's condition is stored, in a local variable that says whether the
-    /// row exists. Rows with the same condition share the variable. Returns whether it was
-    /// possible.
+    /// Tries to emit the relation of a phase without variables for the columns of its row. This is
+    /// possible if one rule without a loop produces the row, and the method already has the value
+    /// of each column. Then one local variable has the rule's condition, which says whether the row
+    /// exists. Rows with the same condition share the variable. Returns whether it was possible.
     pub(super) fn give_at_once(&mut self, phase: &Phase) -> bool {
         let ([Relation::Local(id)], [plan], []) =
             (&phase.relations[..], &phase.once[..], &phase.repeated[..])

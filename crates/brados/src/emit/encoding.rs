@@ -16,7 +16,7 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
         match byte {
             b'"' | b'\\' => text.extend(['\\', char::from(*byte)]),
             b' '..=b'~' => text.push(char::from(*byte)),
-            // Three digits, so that a digit behind the escape is not read as a part of it.
+            // Use three digits, so that a digit after the escape is not read as a part of it.
             other => text.push_str(&format!("\\{other:03}")),
         }
     }
@@ -174,7 +174,7 @@ pub(super) fn said(runtime: &mut Runtime, columns: &[Typed]) -> String {
 pub(super) fn said_behind(runtime: &mut Runtime, head: &[u8], columns: &[Typed]) -> String {
     let is_plain = |(_, ty): &Typed| ty.base != Base::Bool && !ty.may_be_nil;
     let mut parts: Vec<String> = vec![];
-    // What goes before plain columns goes into their call.
+    // The call that packs plain columns also packs the bytes before them.
     let mut head = match columns.first() {
         Some(first) if is_plain(first) => head,
         _ if head.is_empty() => head,
@@ -203,7 +203,7 @@ pub(super) fn said_behind(runtime: &mut Runtime, head: &[u8], columns: &[Typed])
     if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
 }
 
-/// Columns that are always there, behind some bytes: they take one call.
+/// Packs some bytes, and after them columns that are never nil, by one call.
 fn said_plain(head: &[u8], columns: &[&Typed]) -> Option<String> {
     let (first, others) = columns.split_first()?;
     let tagged = |head: &[u8], (expr, ty): &Typed| {

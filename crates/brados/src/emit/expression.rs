@@ -156,8 +156,8 @@ impl MethodWriter<'_> {
     }
 
     /// Emits a test whether a relation has a row with this key. If `values` also has the columns
-    /// after the key, these must be equal too. `there` is the condition that no value of the key is
-    /// nil where its column never is ([`Self::unless_nil`]).
+    /// after the key, these must be equal too. `there` is the beginning of a Lua condition
+    /// ([`Self::unless_nil`]): no value is nil whose column is never nil.
     fn has_key(&mut self, relation: Relation, there: &str, values: &[String]) -> String {
         let collection = self.program.collection(relation.collection());
         let (key_width, width) = (collection.key_width, collection.width());

@@ -8,9 +8,9 @@
 //! | `m`, fifteen digits, a cursor (`s4`), fields | the object is migrating into or out of this layout: each row is in this layout or in the map |
 //!
 //! **Invariant.** In every layout `@brados` begins with a letter and the layout's digits. A
-//! transaction that changes an object's layout also writes the digits. So a class that does not
-//! know the object's layout sees that; it never takes the object for a new one or for one of its
-//! own.
+//! transaction that changes an object's layout also writes the digits. So a class notices that it
+//! does not know the layout of an object. It never takes such an object for a new one, or for one
+//! in a layout that it knows.
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
@@ -41,7 +41,7 @@ pub(super) fn write(
     HeaderWriter { layouts, physical, refresh, is_whole, runtime, out }.write();
 }
 
-/// Whether all that a request may learn of its object are rows and the header.
+/// Whether the state of an object consists only of rows and the header.
 pub(super) fn is_whole(layouts: &Layouts<'_>, views: &[View]) -> bool {
     let channels = layouts.stored.header.channels;
     !views.iter().any(|view| view.is_kept(layouts.stored.program))

@@ -1,7 +1,7 @@
 -- Stores rows of tables outside the map, in the byte stream of the object.
 --
--- A place is a key–value store within the object, in which a table keeps its rows. A place is a Lua table of these
--- functions:
+-- A place is a key–value store within the object, in which a table keeps its rows. The class has it as a Lua table of
+-- these functions:
 --
 --   find(object, key)               the value, or nil if there is none
 --   keep(object, key, value)        stores the value; nil removes it
@@ -31,8 +31,8 @@
 --   FULL        the value follows
 --   ELSEWHERE   the value is too long for the slot, and is in the map
 --
--- Only `keep` changes the state. The map has an entry under a slot's key if and only if the state is ELSEWHERE.
--- Only while the object migrates between two layouts may this not hold.
+-- Only `keep` changes the state. The map has an entry under a slot's key if and only if the state is ELSEWHERE. While
+-- the object migrates between two layouts, this need not hold.
 --
 -- A block of the heap holds one value, or is free and on the free list of its size. A request that replaces or
 -- removes a value frees its block. Blocks are never split or merged.

@@ -8,7 +8,7 @@ pub(super) enum Literal {
 }
 
 impl Literal {
-    /// The literal that an expression is, if it is one.
+    /// Parses a Lua expression; `None` if it is not a literal.
     pub fn of(expr: &str) -> Option<Self> {
         match expr.strip_prefix('"') {
             Some(text) => Self::text(text),

@@ -22,7 +22,7 @@ const MAX_LOOKED_UP_LOCALS: usize = 30;
 #[derive(Debug, Default)]
 pub(super) struct LookUps {
     rows: Vec<LookUp>,
-    /// The locals that keep the rows. They are declared before all else.
+    /// The local variables for the rows. They are declared at the beginning of the method.
     pub locals: Vec<String>,
 }
 
@@ -32,14 +32,14 @@ struct LookUp {
     table: CollectionId,
     /// The columns of its key.
     key: Vec<String>,
-    /// The local that says whether it is there: nil while nobody looked.
+    /// The local variable that says whether the row exists. It is nil before the look-up.
     row: String,
-    /// The locals that have the slots of its value.
+    /// The local variables for the parts of the row's value.
     slots: Vec<String>,
 }
 
 impl LookUp {
-    /// The local that has its key, as stored, unless that is a number's.
+    /// The local variable for the stored key of the row. It is not used if the key is one number.
     fn stored_key(&self) -> String {
         format!("{}k", self.row)
     }
@@ -67,7 +67,7 @@ impl MethodWriter<'_> {
         Some(self.row(&look_up.row))
     }
 
-    /// The variable that has the stored relations which were read into memory, by what they are called.
+    /// The Lua variable that holds the stored relations that were read into memory, by name.
     pub(super) fn loaded_relations(&mut self) -> String {
         const NAME: &str = "loaded";
         if self.in_table {
@@ -83,8 +83,8 @@ impl MethodWriter<'_> {
         self.look_ups.rows.iter().find(|known| known.table == table && known.key == key)
     }
 
-    /// The key under which the map stores a row of a table. If the row was looked up before, the
-    /// expression reuses that look-up's key.
+    /// A Lua expression for the key under which a row of a table is stored. If the method has
+    /// looked the row up before, the expression reuses the key of that look-up.
     pub(super) fn whole_key(&mut self, table: CollectionId, columns: &[Typed]) -> String {
         let spelled: Vec<_> = columns.iter().map(|(column, _)| column.clone()).collect();
         let key = self.stored_key(table, columns);

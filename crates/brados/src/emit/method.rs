@@ -274,7 +274,8 @@ impl<'a> MethodWriter<'a> {
         }
     }
 
-    /// The first rule into a table or channel makes what its rows wait in.
+    /// Declares the variable for the pending rows of a table or channel, before the first rule that
+    /// adds some.
     fn declare_pending(&mut self, plan: &RulePlan) {
         let rule = &self.program.rules[plan.rule];
         let (head, op) = (rule.head, rule.op);

@@ -1,6 +1,7 @@
 -- Migrates an object between two layouts. A class has its present layout, number 1, and knows former layouts,
--- numbered from 2 on; N is one of these. An object is always in one of the states below. It stores only its state,
--- not these numbers, so a class that numbers the layouts differently can continue a migration.
+-- numbered from 2 on; N is one of these. An object is always in one of the states below. It stores its state and the
+-- digits of a layout, but not the layout's number. So a class that numbers the layouts differently can continue a
+-- migration.
 --
 --   state     `@brados`          fields of `object`   where rows are         where requests put rows
 --   new       missing            is_new               nowhere                in layout 1
@@ -19,9 +20,9 @@
 --                                rows in the map, the object is settled at once (`enter`)
 --   entering -> settled          the `migrate_step` that moves the last row out of the map
 --
--- If all rows of a former object are in the map, it is loaded as entering or settled, and the next write stores that
--- state (`adopt`). There is one exception: if layout 1 needs the byte stream and another writer has used the stream,
--- the object is held. A held object stays in layout N, and a migration of it fails.
+-- If an object is in the state `former` and all its rows are in the map, it is loaded as `entering` or `settled`. The
+-- next write stores that state (`adopt`). There is one exception: if layout 1 needs the byte stream and another
+-- writer has used the stream, the object is `held`. A held object stays in layout N, and a migration of it fails.
 --
 -- `cursor` says in which direction rows move, in which table, and after which key to continue. A request may add a
 -- row whose key is before the cursor; it stores the row in the location to which rows move.

@@ -112,7 +112,7 @@ pub(crate) fn signatures(program: &Program, views: &[View]) -> Vec<String> {
     Layouts::new(program, views).all.into_iter().map(|layout| layout.signature).collect()
 }
 
-/// The header, and what each table is reached by.
+/// Writes the functions for the header and for each table.
 fn write_stored(
     program: &Program,
     plan: &ClassPlan,
@@ -138,7 +138,7 @@ fn write_stored(
     }
 }
 
-/// Whether a method reads or writes what is stored.
+/// Whether a method reads or writes stored data.
 fn uses_store(program: &Program, method: &crate::plan::MethodPlan) -> bool {
     method.rules().any(|plan| {
         let is_stored = |relation: &Relation| !matches!(relation, Relation::Local(_));

@@ -114,8 +114,8 @@ impl MethodWriter<'_> {
     }
 
     /// Whether a row is written without a look-up of the old row. This is possible if nothing else
-    /// depends on the old row. The look-up would cost more than it saves, which is the write of a
-    /// row that equals the old one.
+    /// depends on the old row. A look-up could only save the write of a row that equals the old
+    /// one, and costs more than that write.
     fn is_put_unseen(&self, table: CollectionId, op: MergeOp) -> bool {
         op == MergeOp::Replace
             && self.views_of(table).is_empty()

@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn the_class_packs_values_that_are_not_literals() {
         assert_eq!(packed("s4i8", &["\"a\"", "n"]), "pack(\"<s4i8\", \"a\", n)");
-        // No literals, though they begin and end as some.
+        // These are no literals, although they begin and end like some.
         assert_eq!(packed("s4", &["\"a\" .. \"b\""]), "pack(\"<s4\", \"a\" .. \"b\")");
         assert_eq!(packed("i8", &["1 + 1"]), "pack(\"<i8\", 1 + 1)");
         assert_eq!(packed("i8", &["1e3"]), "pack(\"<i8\", 1e3)");

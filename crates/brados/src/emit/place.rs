@@ -74,7 +74,7 @@ fn place(layouts: &Layouts<'_>, number: usize, id: CollectionId, runtime: &mut R
     format!("{}({index}, {}, {is_final})", runtime.need("appended"), heap_name(number))
 }
 
-/// Whether rows of a table stay for ever as they are.
+/// Whether rows of a table are never replaced or deleted.
 fn is_final(layouts: &Layouts<'_>, id: CollectionId) -> bool {
     let takes_away = |rule: &Rule| matches!(rule.op, MergeOp::Delete | MergeOp::Replace);
     !layouts.stored.program.rules.iter().any(|rule| rule.head == id && takes_away(rule))

@@ -17,10 +17,11 @@ use nacre_calls::Value;
 /// a copy.
 const LONG_TEXT_BYTES: usize = 512;
 
-/// Replies of one number that are spelled, to choose from rather than to be made.
+/// The most different numbers of an output for which the class contains every reply as a literal,
+/// to choose from.
 const MAX_FEW_NUMBERS: usize = 8;
 
-/// A reply of a number that is one of a few.
+/// Emits the reply of a number that is one of a few.
 fn said_number(
     runtime: &mut Runtime,
     head: &[u8],
@@ -51,7 +52,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// A function that answers the bytes of a row.
+    /// A Lua function that returns the encoding of a row.
     pub(super) fn row_encoder(&mut self, id: CollectionId) -> String {
         let width = self.program.collection(id).width();
         let columns = self.columns(&Row::Table("row".to_owned()), id, width);

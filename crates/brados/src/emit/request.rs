@@ -1,10 +1,10 @@
 //! Emits the decoding of requests, so that a method gets the columns of its request.
 //!
 //! A request is the columns of one row, one after another; `tuple.rs` says how each is encoded.
-//! nacre passes to a method the object `input`, the length of the request and, if possible, the
-//! decoded columns. nacre decodes requests that consist of numbers and at most one string at the
-//! end; of the string it passes only the length. It passes any other request as a string, or only
-//! the first bytes of a long one.
+//! nacre passes the object `input` and the length of the request to a method. If the request
+//! consists of numbers and at most one string at the end, nacre decodes it, and passes the numbers
+//! and the length of the string. It passes any other request as a string, or only the first bytes
+//! of a long one.
 
 use super::encoding::quoted;
 use super::method::MethodWriter;
@@ -56,7 +56,8 @@ impl FixedRequest {
         numbers.chain(self.ends_in_text.then(|| Rest::LENGTH.to_owned())).collect()
     }
 
-    /// Its columns as they are registered: the host takes such requests apart.
+    /// The types of the columns, as they are registered. The host decodes requests with these
+    /// types.
     fn tags(&self) -> String {
         let tags = [INT_TAG].repeat(self.numbers).into_iter();
         tags.chain(self.ends_in_text.then_some(TEXT_TAG)).map(char::from).collect()

@@ -36,7 +36,7 @@ impl Row {
         }
     }
 
-    /// The row as a table, made for it if it is none.
+    /// The row as a Lua table. If it is in local variables, the expression makes a table of them.
     pub fn whole(&self) -> String {
         match self {
             Self::Table(variable) => variable.clone(),

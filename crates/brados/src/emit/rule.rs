@@ -1,4 +1,4 @@
-//! One rule: its steps within each other, and at last a row.
+//! Emits one rule: nested steps, and the rule's row in the innermost one.
 
 use super::expression::{Scope, value};
 use super::method::MethodWriter;
@@ -133,7 +133,7 @@ impl MethodWriter<'_> {
     }
 }
 
-/// The source whose whole row is the result, if one is.
+/// If the result is the whole row of one source, the index of that source.
 fn whole_row(method: &MethodWriter<'_>, select: &Select, head: CollectionId) -> Option<usize> {
     let ExprKind::Column { source, .. } = select.columns.first()?.kind else { return None };
     let width = method.program.collection(select.sources[source]).width();

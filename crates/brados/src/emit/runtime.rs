@@ -45,7 +45,7 @@ struct Section {
     text: &'static str,
 }
 
-/// All sections, without what the files say of themselves before the first.
+/// All sections, without the text before the first section of each file.
 fn sections() -> impl Iterator<Item = Section> {
     FILES.iter().flat_map(|file| file.split(MARK).skip(1)).map(|part| {
         let (head, text) = part.split_once('\n').unwrap_or((part, ""));

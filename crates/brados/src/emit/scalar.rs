@@ -68,7 +68,8 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// Declares a relation of a phase, if its row is no table.
+    /// Declares a relation of a phase, if its row is kept in local variables. Returns whether it
+    /// is.
     pub(super) fn declare_scalar(&mut self, relation: Relation, phase: &Phase) -> bool {
         let Relation::Local(id) = relation else { return false };
         let is_scalar = self.is_scalar(id);
@@ -99,7 +100,8 @@ impl MethodWriter<'_> {
         self.scalars.insert(name.clone(), Scalars { is_there: name, columns });
     }
 
-    /// The columns of what a rule gives, as far as they are spelled already.
+    /// The columns of a rule's row: for each the Lua expression, if the method already has the
+    /// value.
     pub(super) fn known_columns(&self, plan: &RulePlan) -> Option<Vec<Option<String>>> {
         let Body::Select(select) = &self.program.rules[plan.rule].body else { return None };
         let known = |expr: &Expr| match &expr.kind {

@@ -8,7 +8,7 @@ use crate::delivery::REMOVE_OBJECT;
 use crate::ir::CollectionId;
 use crate::syntax::ast::Kind;
 
-/// The field in which the messages of a channel are counted, and what their keys begin with.
+/// The header field that counts the messages of a channel, and the prefix of their keys.
 struct Queue {
     field: usize,
     prefix: &'static str,
@@ -37,7 +37,7 @@ impl MethodWriter<'_> {
         field.map(|field| Queue { field, prefix })
     }
 
-    /// Refuses a request that sends more than may wait.
+    /// Emits the check that a request does not send more messages than may wait.
     pub(super) fn make_room(&mut self, channels: &[CollectionId]) {
         for prefix in ["~", ">"] {
             let own: Vec<_> = channels
@@ -56,8 +56,8 @@ impl MethodWriter<'_> {
         format!("{}.count", self.pending_name(channel))
     }
 
-    /// Emits that a request which changes anything takes back an earlier message that would remove
-    /// the object.
+    /// Emits code by which a request that changes anything deletes an earlier message that would
+    /// remove the object.
     pub(super) fn recall_removal(&mut self, tables: &[CollectionId], channels: &[CollectionId]) {
         let Some(removal) = self.layouts.stored.header.channels.removal else { return };
         let changed = tables.iter().map(|table| match self.only_change(*table) {

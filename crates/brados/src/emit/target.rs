@@ -1,4 +1,4 @@
-//! Emits what happens with the rows of a rule.
+//! Emits the code that puts the rows of a rule into their target.
 
 use super::encoding::{Typed, key, quoted, row_key};
 use super::method::MethodWriter;
@@ -60,7 +60,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// As [`Self::put_row`], for a row that is there and never changes.
+    /// As [`Self::put_row`], for a row that exists already and never changes.
     pub(super) fn put_existing(&mut self, head: CollectionId, row: &Row, target: &Target) {
         let collection = self.program.collection(head);
         let (key_width, width) = (collection.key_width, collection.width());
@@ -103,7 +103,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// The one row of a relation that may be given more than once.
+    /// Emits the code that sets the only row of a relation, if several rules may produce the row.
     fn put_same(&mut self, head: CollectionId, name: &str, row: &str) {
         let own: Vec<_> = (1..=self.program.collection(head).width())
             .map(|column| (format!("{name}[{column}]"), format!("{row}[{column}]")))
@@ -152,7 +152,8 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    /// A row is added to a table now: beside what is stored, unless it is stored already.
+    /// Emits the code that adds a row to a table at once, unless the row is stored already. The row
+    /// is kept separately from the stored rows.
     fn put_into_table(
         &mut self,
         head: CollectionId,
@@ -182,7 +183,7 @@ impl MethodWriter<'_> {
     }
 }
 
-/// A row that is there, with its columns' values; those that are spelled so have them.
+/// Assigns a row to its local variables. Leaves out columns whose expression is the value itself.
 fn assigned(own: &Scalars, values: &[String]) -> String {
     let (mut to, mut from) = (vec![own.is_there.as_str()], vec!["true"]);
     for (own, value) in own.columns.iter().zip(values).filter(|(own, value)| own != value) {

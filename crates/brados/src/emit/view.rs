@@ -40,7 +40,7 @@ pub(super) struct ViewWriter<'a> {
     pub out: &'a mut Writer,
 }
 
-/// Writes what an aggregate is read by, and changed by if it is kept.
+/// Writes the functions that read an aggregate and, if it is stored, those that change it.
 pub(super) fn write(layouts: &Layouts<'_>, view: &View, runtime: &mut Runtime, out: &mut Writer) {
     let program = layouts.stored.program;
     let kept_as = view.kept_as(program);
@@ -128,7 +128,7 @@ impl ViewWriter<'_> {
         self.view.keys.iter().map(|key| table.columns[*key].ty).collect()
     }
 
-    /// The types of a state: the number of rows, then what is kept.
+    /// The types of the parts of a state: the number of rows, then the stored values.
     fn state_types(&self) -> Vec<Type> {
         let count = Type { base: Base::Int, may_be_nil: false };
         [&[count][..], &kept(self.program, self.view)].concat()

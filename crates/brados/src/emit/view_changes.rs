@@ -75,7 +75,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// `state_of(object, row)`: the state of a row's group, as far as changes have come.
+    /// Writes `state_of(object, row)`, which returns the state of a row's group after the changes
+    /// so far.
     fn write_state_of(&mut self) {
         let name = &self.name;
         self.out.open(format!("function {name}.state_of(object, row)"));
@@ -165,7 +166,8 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// `fold(group, found, row)`: what a row of a group makes of its greatest or least.
+    /// Writes `fold(group, found, row)`, which updates the greatest or least value of a group by a
+    /// row.
     fn write_fold(&mut self) {
         let name = &self.name;
         self.out.open(format!("function {name}.fold(group, found, row)"));
@@ -224,7 +226,7 @@ impl ViewWriter<'_> {
         self.out.open(format!("function {name}.flush(object, changes)"));
         self.out.open(format!("for group, state in next, object.{name} or {nothing} do"));
         if self.view.needs_repair() {
-            // Only a repair knows whether a stored end still has rows.
+            // Only the repair finds out whether a table whose end is stored still has rows.
             let rows = if self.is_edge() { "" } else { " and state[1] > 0" };
             self.out.open(format!("if state.is_stale{rows} then"));
             self.out.put(format!("{name}.repair(object, group, state, changes)"));

@@ -1,4 +1,4 @@
-//! Lines of Lua, each with the line of the program it comes from.
+//! Writes lines of Lua, and notes for each the line of the program from which it was generated.
 
 use std::fmt::Display;
 
@@ -25,7 +25,7 @@ pub(super) struct Writer {
     pub line: u32,
 }
 
-/// Blocks of Lua that are open, each within the one before, by the lines that close them.
+/// The open blocks of Lua, outermost first. For each, the line that closes it.
 #[derive(Debug, Default)]
 pub(super) struct Blocks(Vec<String>);
 
@@ -67,19 +67,19 @@ impl Writer {
         self.lines.push(self.line);
     }
 
-    /// Adds a line after which others are further in.
+    /// Adds a line that opens a block. Later lines are indented one level more.
     pub fn open(&mut self, line: impl Display) {
         self.put(line);
         self.indent += 1;
     }
 
-    /// Adds a line that ends what was opened.
+    /// Adds a line that ends a block.
     pub fn close(&mut self, line: impl Display) {
         self.indent -= 1;
         self.put(line);
     }
 
-    /// Adds a line that ends what was opened and opens again.
+    /// Adds a line that ends a block and opens another one, such as `else`.
     pub fn turn(&mut self, line: impl Display) {
         self.close(line);
         self.indent += 1;
@@ -102,7 +102,7 @@ impl Writer {
         &self.text[mark.text..]
     }
 
-    /// Whether what was added since a mark has a word.
+    /// Whether the lines added since a mark contain a word.
     pub fn mentions(&self, mark: &Position, word: &str) -> bool {
         let text = self.since(mark);
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,4 +1,4 @@
-//! What the compiler made of a program: strata, access paths, aggregates, layout.
+//! Explains how the compiler has translated a program: strata, access paths, aggregates, layout.
 
 mod graph;
 mod stored;
@@ -44,7 +44,7 @@ pub struct ExplainedMethod {
     pub name: String,
     /// Whether it may write.
     pub writes: bool,
-    /// Its rules, in the order they are carried out.
+    /// The rules of the method, in the order in which they run.
     pub rules: Vec<ExplainedRule>,
 }
 

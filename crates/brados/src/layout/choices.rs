@@ -91,7 +91,7 @@ fn places(slot_bytes: &[u32]) -> Vec<TablePlace> {
     [TablePlace::Map].into_iter().chain(slots).chain(appended).collect()
 }
 
-/// The places that are legal, and why the others are not.
+/// The legal locations of a table, and the reasons why others are not legal.
 fn divided<P: Copy>(
     places: &[P],
     is_legal: impl Fn(P) -> Result<(), Illegal>,

@@ -16,7 +16,7 @@ use crate::plan::View;
 use crate::syntax::ast::Kind;
 use nacre_calls::{Base, Type};
 
-/// The fields of the header: their formats, what they hold at first, and where each begins.
+/// The fields of the header: their formats, initial values and positions.
 #[derive(Debug, Default)]
 pub(crate) struct Header {
     pub format: String,
@@ -28,7 +28,7 @@ pub(crate) struct Header {
     pub unbounded: Option<String>,
 }
 
-/// Which fields are about messages, where the program has them.
+/// The positions of the fields for messages, if the program has channels.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct ChannelFields {
     /// The number of the last message that the application drains.
@@ -102,7 +102,7 @@ impl Header {
     }
 }
 
-/// What is kept of a group besides how many rows it has.
+/// The types of the stored values of a group, without the number of rows.
 pub(crate) fn kept(program: &Program, view: &View) -> Vec<Type> {
     let table = program.collection(view.table);
     let of_column = |column: Option<usize>| {

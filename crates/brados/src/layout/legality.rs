@@ -126,7 +126,7 @@ fn named(stored: &Stored<'_>, name: &str, place: TablePlace) -> Result<(), Illeg
     table_place(stored.program.collection(id), place)
 }
 
-/// Whether a table can lie somewhere, whatever the others do.
+/// Whether a table can be in a location, if the other tables are ignored.
 pub(super) fn table_place(table: &Collection, place: TablePlace) -> Result<(), Illegal> {
     let illegal = |reason: String| Err(Illegal::new(&table.name, reason));
     if table.name == HEADER {
@@ -180,7 +180,7 @@ pub(super) fn header_place(stored: &Stored<'_>, place: HeaderPlace) -> Result<()
     Err(Illegal::new(HEADER, format!("{reason}, and nothing bounds `{column}`")))
 }
 
-/// Tells what is wrong with the layouts that a program declares.
+/// Reports the mistakes in the layouts that a program declares.
 pub(crate) fn check_declared(program: &Program, plan: &ClassPlan, diagnostics: &mut Diagnostics) {
     let stored = Stored::new(program, &plan.views);
     for (at, declared) in program.layouts.iter().enumerate() {

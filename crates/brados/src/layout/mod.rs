@@ -63,7 +63,7 @@ pub enum Stripes {
     None,
     /// So many.
     Count(u32),
-    /// One for each value of the columns that divide it.
+    /// One object for each value of the columns that divide it.
     Each,
 }
 
@@ -77,7 +77,7 @@ pub enum TablePlace {
     /// first number that was stored. The number of slots is given, or the size of the byte stream
     /// bounds it.
     Slots {
-        /// Bytes of a slot, one of which says what is in it.
+        /// The size of a slot in bytes. The first byte is the state of the slot.
         bytes: u32,
         /// How many slots.
         count: Option<u32>,

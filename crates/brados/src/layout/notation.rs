@@ -9,7 +9,7 @@ use crate::limits::{MAX_SLOT_BYTES, MAX_STREAM_BYTES, MAX_STRIPES, MIN_SLOT_BYTE
 
 /// The name by which the header is meant.
 pub(super) const HEADER: &str = "header";
-/// The name of what says how many objects there are.
+/// The word in the notation of layouts for the number of stripes.
 pub(super) const STRIPES: &str = "stripes";
 /// The number of rows for which an index in the byte stream has space, if the layout does not say
 /// it. Such an index takes a mebibyte of the stream, but parts of it that were never written take
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         self.at == self.text.len()
     }
 
-    /// What is wrong from `at` to where the reader is.
+    /// A mistake in the text from `at` to the present position.
     fn error(&self, at: usize, message: impl Into<String>) -> LayoutError {
         LayoutError { at, length: (self.at - at).max(1), message: message.into(), help: None }
     }

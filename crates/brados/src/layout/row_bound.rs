@@ -54,7 +54,7 @@ end
             ("log: slots(64)", 0, 0),
             ("log: slots(64)", 1, 1),
             ("log: slots(64)", 64_000, 1000),
-            // What lies behind the slots has its rows noted elsewhere.
+            // Appended rows do not count, but the slots of their index in the stream do.
             ("log: appended(map)", 1_000_000, 0),
             ("log: appended(stream, 100)", 1600, 100),
             ("log: appended(stream, 100)", 1_000_000, 100),

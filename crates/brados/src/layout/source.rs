@@ -18,7 +18,7 @@ pub fn with_layout(source: &str, present: &Layout, former: &[Layout]) -> String 
     text
 }
 
-/// A source that is no program keeps what could not be parsed.
+/// If the source is not a program, the lines that cannot be parsed stay.
 fn without_layouts(source: &str) -> String {
     let mut ignored = Diagnostics::default();
     let tokens = lexer::tokens(source, &mut ignored);
@@ -34,7 +34,7 @@ fn without_layouts(source: &str) -> String {
 }
 
 /// The byte range of all lines that a declaration occupies, from the beginning of its first line to
-/// the end of its last line. Behind the declaration, the last line can only have a comment, which
+/// the end of its last line. After the declaration, the last line can only have a comment, which
 /// belongs to the range too.
 fn whole_lines(source: &str, span: Span) -> (usize, usize) {
     let (start, end) = (span.start as usize, span.end as usize);

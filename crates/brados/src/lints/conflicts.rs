@@ -25,7 +25,7 @@ fn may_store_conflict(program: &Program, rule: &Rule, select: &Select) -> bool {
     let [source] = select.sources[..] else { return false };
     let table = program.collection(source);
     let is_in_memory = matches!(head.kind, Kind::Scratch | Kind::Temp | Kind::Output);
-    // A condition may leave one row of each key.
+    // A condition may leave at most one row of each key.
     let is_whole = select.filters.is_empty() && select.absences.is_empty();
     let (key, values) = select.columns.split_at(head.key_width.min(select.columns.len()));
     let has_column = |column| {

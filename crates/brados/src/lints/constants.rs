@@ -9,9 +9,9 @@ use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
 use nacre_calls::Value;
 
-/// How many different strings of a program this check can distinguish, because it keeps the strings
-/// of a column as the bits of a `u128`. If a column gets a further string, the check assumes that
-/// it can hold any string.
+/// How many different strings of a program this check distinguishes. The strings of a column are a
+/// `u128`, in which each bit stands for one string. If a column gets a further string, the check
+/// assumes that it can hold any string.
 const MAX_TEXTS: usize = u128::BITS as usize;
 
 /// The strings that rules write into a column, or `None` if it can be any string.

@@ -41,7 +41,7 @@ fn compares_whole_rows(program: &Program, absence: &Absence) -> bool {
         })
 }
 
-/// Whether the rules of `part` give rows of `whole` only.
+/// Whether the rules of `part` produce only rows of `whole`.
 fn is_part_of(program: &Program, part: CollectionId, whole: CollectionId) -> bool {
     if part == whole {
         return true;

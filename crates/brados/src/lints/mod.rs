@@ -68,7 +68,7 @@ fn sources_of_many(program: &Program, select: &Select) -> u32 {
     }
 }
 
-/// Whether a column must equal what is known from sources other than these.
+/// Whether a condition makes a column equal to a value that comes from sources other than these.
 fn is_given(select: &Select, column: &ExprKind, unknown: u32) -> bool {
     equalities(select).any(|(_, left, right)| {
         [(left, right), (right, left)]
@@ -91,7 +91,7 @@ fn connected_sources(select: &Select) -> Vec<u32> {
     parts
 }
 
-/// The conditions that two values be equal, with both.
+/// The conditions that require two values to be equal, as pairs of these values.
 fn equalities(select: &Select) -> impl Iterator<Item = (&Expr, &Expr, &Expr)> {
     select.filters.iter().filter_map(|filter| match &filter.kind {
         ExprKind::Binary(BinaryOp::Equal, left, right) => Some((filter, &**left, &**right)),
@@ -149,7 +149,7 @@ fn aggregated_columns(program: &Program) -> HashSet<ColumnId> {
     }
 }
 
-/// The columns a column of the result is computed from.
+/// The columns from which a column of the result is computed.
 fn columns_read(body: &Body, column: usize) -> Vec<ColumnId> {
     match body {
         Body::Select(select) => {

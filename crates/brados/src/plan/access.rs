@@ -111,7 +111,7 @@ struct Join<'p, 'a> {
     /// The relations whose row is available, as bits.
     bound: u32,
     steps: Vec<Step>,
-    /// The filters that are tested or hold by how rows were found.
+    /// The filters that are tested already, or that the access to rows ensures.
     done: Vec<bool>,
     rows: Rows,
 }

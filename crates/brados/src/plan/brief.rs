@@ -56,7 +56,8 @@ impl ClassPlan {
     }
 }
 
-/// Whether an aggregate is read from an end of its table, behind rows that were removed.
+/// Whether an aggregate is read from an end of its table, where the search may pass many removed
+/// rows.
 fn is_edge(program: &Program, view: &View) -> bool {
     matches!(view.kept_as(program), KeptAs::Edge(_))
 }

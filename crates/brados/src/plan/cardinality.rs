@@ -10,7 +10,7 @@ use crate::syntax::ast::Kind;
 pub(super) struct Cardinalities(BTreeMap<Relation, Rows>);
 
 impl Cardinalities {
-    /// Before any rule: the request, and what may be stored.
+    /// The state before any rule: the request has one row, and tables may have rows.
     pub fn at_start(program: &Program, views: &[View], input: CollectionId) -> Self {
         let mut known = BTreeMap::new();
         known.insert(Relation::Local(input), Rows::One);

@@ -1,9 +1,9 @@
 //! Finds the relations that a method need not compute, because no reply, write or message depends
 //! on them.
 //!
-//! Leaving them out also avoids failures. A request fails if a relation that it computes gets two
-//! different rows with one key (a *conflict*). If a method that removes one of the two rows does
-//! not need that relation, it does not fail, and so can end the conflict.
+//! Leaving them out also avoids failures. A request fails if it computes a relation that gets two
+//! different rows with one key (a *conflict*). A method that does not need the relation does not
+//! fail. So such a method can remove one of the two rows, which ends the conflict.
 
 use super::{Phase, Relation, RulePlan, Step};
 use crate::ir::{Body, CollectionId, ExprKind, Program};

@@ -50,11 +50,11 @@ pub struct MethodPlan {
 /// Collections that are computed together.
 #[derive(Debug)]
 pub struct Phase {
-    /// The relations, unless the phase is about what is written or sent.
+    /// The relations that the phase computes; none if it writes or sends rows.
     pub relations: Vec<Relation>,
     /// Rules that are carried out once.
     pub once: Vec<RulePlan>,
-    /// Rules that are repeated over what is new, until nothing is.
+    /// Rules that are repeated over the new rows, until there are no new rows.
     pub repeated: Vec<RulePlan>,
 }
 
@@ -105,7 +105,7 @@ pub enum Step {
     },
     /// Continues if a condition is true: the index of one of the rule's filters.
     Filter(usize),
-    /// Goes on if no row of a relation matches.
+    /// Continues if no row of a relation matches.
     Absent {
         /// Which of the rule's absences.
         absence: usize,
@@ -123,7 +123,7 @@ pub enum Step {
 pub enum Access {
     /// The one row of a relation in memory.
     Only,
-    /// Every row of a relation in memory; of a stored one, once it was read.
+    /// All rows of a relation in memory. A stored relation is first read into memory.
     Each,
     /// The rows of a relation in memory that the last round of a recursion added.
     EachNew,
@@ -167,7 +167,7 @@ impl MethodPlan {
         })
     }
 
-    /// Whether it adds rows to a table that can have many.
+    /// Whether the method adds rows to a table that can have many rows.
     pub fn grows(&self, program: &Program) -> bool {
         self.rules().any(|plan| {
             let rule = &program.rules[plan.rule];

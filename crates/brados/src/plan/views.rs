@@ -31,7 +31,8 @@ pub struct View {
     pub aggregates: Vec<Aggregate>,
     /// The end of the table that it is.
     pub edge: Option<Edge>,
-    /// Its name where it is stored. Two programs with the same aggregate use the same name.
+    /// The name under which the aggregate is stored. Two programs with the same aggregate use the
+    /// same name.
     pub name: String,
 }
 
@@ -70,12 +71,12 @@ impl View {
         }
     }
 
-    /// Whether anything is stored that changes with its table.
+    /// Whether the aggregate stores values that change with its table.
     pub(crate) fn is_kept(&self, program: &Program) -> bool {
         !matches!(self.kept_as(program), KeptAs::Edge(_))
     }
 
-    /// Whether removing a row may take more than a subtraction.
+    /// Whether the removal of a row may need more than a subtraction.
     pub fn needs_repair(&self) -> bool {
         self.aggregates.iter().any(|one| matches!(one.function, Function::Max | Function::Min))
     }

@@ -1,4 +1,5 @@
-//! `a.notin(b).group(…){|x| …}`: one step after another, each on the rows of the one before.
+//! Resolves chains such as `a.notin(b).group(…){|x| …}`: steps, each on the rows of the previous
+//! one.
 
 use super::{Resolved, Resolver};
 use crate::diagnostic::{Diagnostic, listing, suggestion};
@@ -11,7 +12,7 @@ use nacre_calls::Value;
 const METHODS: [&str; 9] =
     ["pairs", "combos", "matches", "lefts", "rights", "notin", "group", "argmax", "argmin"];
 
-/// Rows that something computes, and what their columns are called.
+/// The computation of some rows, and the names of their columns.
 pub(super) struct Rows {
     pub body: Body,
     pub names: Vec<String>,

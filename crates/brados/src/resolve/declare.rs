@@ -57,7 +57,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Adds a collection; past the bound that is an error, once.
+    /// Adds a collection. Beyond the bound, reports one error.
     pub(super) fn add_collection(&mut self, collection: Collection) -> CollectionId {
         if self.program.collections.len() == MAX_COLLECTIONS {
             let message = "the program has too many collections";
@@ -186,7 +186,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Whether there are too many collections to look at: resolving `temp`s is recursive.
+    /// Whether there are too many collections to resolve, because the resolution of `temp`s is
+    /// recursive.
     pub(super) fn has_too_many(&mut self) -> bool {
         self.names.len() + self.temps.len() > MAX_COLLECTIONS && {
             let message = "the program has too many collections";

@@ -244,7 +244,8 @@ fn name_of(item: &ast::Expr, at: usize) -> String {
     }
 }
 
-/// Conditions joined by one operator, as shallow a tree as there is: later passes are recursive.
+/// Joins conditions by one operator, into the shallowest possible tree, because later passes are
+/// recursive.
 fn joined(op: BinaryOp, mut conditions: Vec<Expr>, span: Span) -> Expr {
     let half = conditions.len() / 2;
     match conditions.len() {

@@ -204,7 +204,7 @@ impl<'a> Resolver<'a> {
             let (from, to) = self.sides([left, right], argument)?;
             absence.equal.push((to, Expr::column(0, from, argument.span)));
         }
-        // A block of two variables is a condition, one of one projects.
+        // A block with two variables is a condition; a block with one variable is a projection.
         let (condition, projection) = match block {
             Some(block) if block.parameters.len() == 2 => (Some(block), None),
             other => (None, other),
@@ -244,7 +244,7 @@ impl<'a> Resolver<'a> {
         self.error(error.help("write `notin(b)` or `notin(b, :column => :column)`"))
     }
 
-    /// The columns of `notin`'s two sides that a pair says are equal.
+    /// The columns of the two sides of `notin` that a pair declares to be equal.
     fn sides(
         &mut self,
         sources: [CollectionId; 2],

@@ -79,7 +79,7 @@ impl<'a> Resolver<'a> {
         self.program.collection(id)
     }
 
-    /// The collection of this name, wherever it is declared.
+    /// The collection of this name, even if it is declared later.
     fn find(&mut self, name: &Name) -> Resolved<CollectionId> {
         if let Some(id) = self.names.get(&name.text) {
             return Ok(*id);

@@ -1,4 +1,4 @@
-//! A rule: what it computes, what it goes to, and whether it may.
+//! Resolves a rule: its computation and its target. Checks that the rule may write there.
 
 use super::chain::Rows;
 use super::declare::untyped_column;
@@ -13,7 +13,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn rule(&mut self, rule: &'a ast::Rule) -> Resolved<()> {
         if rule.is_temp {
             return match self.temps.get(&rule.head.text) {
-                // Not the rule that defines it: that was reported.
+                // Do not report the rule that defines the collection again.
                 Some(Temp::Unresolved(first)) if !std::ptr::eq(*first, rule) => Ok(()),
                 Some(Temp::Unresolved(_)) => self.temp(rule).map(|_| ()),
                 _ => Ok(()),
@@ -54,7 +54,7 @@ impl<'a> Resolver<'a> {
         Ok(head)
     }
 
-    /// A collection of these rows, without a rule that puts them there.
+    /// Adds a collection with these columns. The caller adds the rule that computes its rows.
     pub(super) fn add_rows(
         &mut self,
         name: &Name,

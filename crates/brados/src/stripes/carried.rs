@@ -1,6 +1,6 @@
-//! Finds the columns that always equal one value, such as the column of a request that decides the
-//! stripe. A rule's conditions can make a column equal to the value. A column of a relation equals
-//! the value if this holds in every rule that produces rows of the relation.
+//! Finds the columns that always equal a given value, such as the value in a request that decides
+//! the stripe. A rule's conditions can make a column equal to the value. A column of a relation
+//! equals the value if this holds in every rule that produces rows of the relation.
 
 use std::collections::{BTreeMap, BTreeSet};
 

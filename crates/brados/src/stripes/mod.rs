@@ -2,20 +2,20 @@
 //! different objects.
 //!
 //! A table is either *divided* among the stripes by a column of its key, or *copied* into each. A
-//! method is *routed* if a column of its request decides the stripe. All rows of divided tables
-//! that a routed method touches have the request's value in their dividing column, and it writes no
-//! copied table. Any other method is *spread*: every stripe runs the request.
+//! method is *routed* if a column of its request decides the stripe: all rows of divided tables
+//! that the method touches have the value of that column in their dividing column, and the method
+//! writes no copied table. Any other method is *spread*: every stripe runs the request.
 //!
 //! The compiler chooses the dividing columns so that as many methods as possible are routed. Some
-//! programs cannot be striped: the stripes together would store or reply something else than a
-//! single object. The compiler then says why.
+//! programs cannot be striped, because the stripes together would store or reply something else
+//! than a single object would. The compiler then says why.
 //!
 //! **What is promised.** A routed request is one transaction, as on one object. A spread request is
 //! one transaction on each stripe, but not one transaction in all: other requests may run in
-//! between. If a stripe does not answer, the request may be done on the other stripes, and the
-//! caller must send it again. Some outputs depend on all rows together: an aggregate, or a test
-//! that some row does not exist. In a spread request each stripe computes such an output from its
-//! own rows, and the caller gets one output from each stripe.
+//! between. If a stripe does not answer, the other stripes may have run the request, and the caller
+//! must send it again. Some outputs depend on all rows together: an aggregate, or a test that some
+//! row does not exist. In a spread request each stripe computes such an output from its own rows,
+//! and the caller gets one output from each stripe.
 
 mod carried;
 mod routing;
@@ -36,7 +36,7 @@ const MAX_ASSIGNMENTS: usize = 4096;
 /// How a program is striped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Striping {
-    /// Each table that is divided, and by which column.
+    /// Each divided table, and the column that divides it.
     pub divided: Vec<(CollectionId, usize)>,
     /// How each method is sent, in the order of their declaration.
     pub methods: Vec<(CollectionId, Route)>,
@@ -45,9 +45,9 @@ pub struct Striping {
 /// Which stripes carry a request out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
-    /// The one that this column of the request decides.
+    /// One stripe, which this column of the request decides.
     Column(usize),
-    /// Any: it only reads what every stripe has.
+    /// Any one stripe: the method only reads data that every stripe has.
     Any,
     /// Every one.
     Every {

@@ -90,7 +90,7 @@ impl Attempt<'_> {
         within
     }
 
-    /// Whether what a name means in a condition is stored and divided.
+    /// Whether a name in a condition stands for a divided table or aggregate.
     pub(super) fn has_stored_part(&self, id: CollectionId) -> bool {
         let is_view = self.plan.views.iter().any(|view| view.collection == id);
         (is_view || self.program.collection(id).kind == Kind::Table) && self.is_divided(id)

@@ -1,9 +1,9 @@
 //! Checks that a spread request, which every stripe runs, gives the same result as on one object.
 //!
 //! For each relation it finds one of three cases ([`Share`]): every stripe has all rows; each
-//! stripe has a part of the rows; or a stripe has rows that are no part of the relation. The third
-//! case comes from an aggregate over a part, from a test that a part lacks some row, and from a
-//! join of unrelated parts.
+//! stripe has a part of the rows; or a stripe has rows that the relation would not have on a single
+//! object. The third case comes from an aggregate over a part, from a test that some row is
+//! missing, made on a part, and from a join of unrelated parts.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +110,7 @@ impl Spread<'_> {
         if plan.sources.iter().all(within) { Share::Part } else { Share::Apart }
     }
 
-    /// Whether rows of different parts that are joined are always of one stripe.
+    /// Whether joined rows of several parts are always in the same stripe.
     fn is_joined(&self, select: &Select, plan: &RulePlan) -> bool {
         let is_part = |source: &usize| self.share(plan.sources[*source]) == Share::Part;
         let parts: Vec<_> = (0..plan.sources.len()).filter(is_part).collect();
@@ -126,7 +126,7 @@ impl Spread<'_> {
         })
     }
 
-    /// Whether what a rule finds absent is absent in every stripe.
+    /// Whether a row that one stripe lacks is missing in every stripe.
     fn misses_none(&self, select: &Select, plan: &RulePlan) -> bool {
         let places = self.own.places(select, plan);
         let absences = plan.steps.iter().all(|step| match step {

@@ -1,4 +1,4 @@
-//! Source to tokens. What makes no sense is reported and left out.
+//! Divides a source into tokens. Unknown characters are reported and left out.
 
 use super::token::{MergeOp, Token, TokenKind};
 use crate::diagnostic::{Diagnostic, Diagnostics};

@@ -1,4 +1,4 @@
-//! What a method is given: columns, pairs of columns, lists of columns, aggregates.
+//! Parses the arguments of a method: columns, pairs of columns, lists of columns, aggregates.
 
 use super::ast::{Argument, ArgumentKind, ColumnName, ExprKind, Name};
 use super::parser::{Parsed, Parser, Reported};

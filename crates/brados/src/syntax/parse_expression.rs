@@ -47,13 +47,13 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether it is a comparison without brackets round it.
+    /// Whether an expression is a comparison without brackets around it.
     fn is_bare_comparison(&self, expr: &Expr) -> bool {
         let is_comparison = matches!(expr.kind, ExprKind::Binary(op, ..) if op.is_comparison());
         is_comparison && !expr.span.text(self.source).ends_with(')')
     }
 
-    /// What is behind a minus, of the one operand next to it.
+    /// Parses the operand after a minus; the minus belongs only to this operand.
     fn negated(&mut self, minus: Span) -> Parsed<Expr> {
         let operand = self.deeper(Self::unary)?;
         let span = minus.to(operand.span);
@@ -64,7 +64,7 @@ impl Parser<'_> {
         Ok(Expr { kind, span })
     }
 
-    /// Takes the operator here if it binds at least so tight.
+    /// Takes the operator at the present position if it binds at least this tightly.
     fn binary_op(&mut self, lowest: usize) -> Option<Operator> {
         let span = self.span();
         let op = match self.peek().kind {
@@ -94,7 +94,7 @@ impl Parser<'_> {
             let operand = self.deeper(Self::unary)?;
             return Ok(negation(start, operand));
         }
-        // As in Ruby: `not a == b` negates the comparison, `!a` what is next to it.
+        // As in Ruby, `not a == b` negates the comparison, and `!a` negates only its operand.
         if self.eat_word("not") {
             let operand = self.binary(BinaryOp::Equal.precedence())?;
             return Ok(negation(start, operand));

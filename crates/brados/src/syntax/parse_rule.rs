@@ -94,7 +94,7 @@ impl Parser<'_> {
         Ok(Call { method, arguments, span })
     }
 
-    /// A block that `closing` closes; its opening is here.
+    /// Parses a block, from its opening at the present position to `closing`.
     fn lambda(&mut self, closing: &str) -> Parsed<Lambda> {
         let start = self.advance().span;
         self.inside(|parser| {

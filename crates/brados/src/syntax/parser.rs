@@ -26,7 +26,7 @@ pub(super) struct Parser<'a> {
     open: usize,
     /// How deep the recursion is.
     depth: usize,
-    /// Where characters begin that make no word, in order.
+    /// The positions of unknown characters, in order.
     lexical: Vec<u32>,
     pub diagnostics: &'a mut Diagnostics,
 }
@@ -225,7 +225,8 @@ impl<'a> Parser<'a> {
         self.at.checked_sub(1).is_none_or(|before| self.tokens[before].kind == TokenKind::Newline)
     }
 
-    /// Whether what is here may begin a declaration, a rule or a block, or end one.
+    /// Whether the token at the present position may begin a declaration, a rule or a block, or end
+    /// a block.
     fn begins(&mut self) -> bool {
         match self.word() {
             Some("end" | "temp" | "state" | "bloom" | "interface") => true,

@@ -1,9 +1,9 @@
 //! Infers the type of each column, from the values that are written into it and compared with it.
 //!
 //! First it infers types: columns and expressions that must have the same type are united
-//! ([`union`]). A column whose type nothing determines is `bytes`; it is `string` if it is used
-//! with string literals. Then it infers which columns may be nil: nil passes from the columns that
-//! a rule reads to those that it writes ([`nils`]).
+//! ([`union`]). If nothing else determines the type of a column, the type is `string` if the column
+//! is used with string literals, and otherwise `bytes`. Then it infers which columns may be nil:
+//! nil passes from the columns that a rule reads to those that it writes ([`nils`]).
 
 mod nils;
 mod union;

@@ -95,7 +95,7 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    /// Where an absence's predicate computes, which looks at one source more.
+    /// The facts for the condition of an absence, which has one more source.
     fn in_predicate(program: &'a Program, select: &'a Select, absence: &'a Absence) -> Self {
         let mut facts = Self::of_result(program, select);
         facts.sources.push(absence.relation);

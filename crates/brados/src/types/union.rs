@@ -1,4 +1,4 @@
-//! Sets of columns and expressions that hold the same type.
+//! Sets of columns and expressions that must have the same type.
 
 use crate::span::Span;
 use nacre_calls::Base;
