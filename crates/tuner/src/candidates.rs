@@ -8,10 +8,10 @@ use nacre_brados::{Compiled, Layout};
 const SLOT_ROOM: usize = 64;
 /// Slots begin at multiples of so many bytes.
 const SLOT_ALIGNMENT: usize = 64;
-/// The entries that the rule by size keeps in the map: a page.
+/// The rule by size stores values of up to this many bytes in the map: a page.
 const THRESHOLD_BYTES: usize = 4096;
 
-/// Rules that look at no engine.
+/// Simple rules, which ignore the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// Everything in the map.

@@ -8,15 +8,15 @@ use nacre_object::{Error, Result};
 use nacre_rados::{OsdFacts, Survey};
 use serde::{Deserialize, Serialize};
 
-/// An engine as far as it makes a difference to what transactions take.
+/// The properties of an engine that influence the cost of transactions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// `embedded`, or `ceph-` and what its OSDs keep their data by: `ceph-bluestore`.
+    /// `embedded`, or `ceph-` followed by the object store of the OSDs, such as `ceph-bluestore`.
     pub engine: String,
     /// The device that keeps the data. For the embedded engine it is a file system. For Ceph it is
     /// the number of OSDs, their version, and the software in them that runs methods.
     pub device: String,
-    /// The number of CPUs of the machine that measured.
+    /// The number of CPUs of the machine that ran the measurement.
     pub cpus: usize,
     /// nacre's.
     pub version: String,
@@ -38,7 +38,8 @@ impl Fingerprint {
         Ok(Self::here("embedded", format!("a file system of type {:#x}", file_system.f_type)))
     }
 
-    /// The OSDs of a Ceph cluster: what they run methods with, and what is known of each.
+    /// The fingerprint of a Ceph cluster, from a survey of the classes in its OSDs and the facts
+    /// about each OSD.
     pub fn of_ceph(survey: &Survey, osds: &[OsdFacts]) -> Self {
         let all = |of: fn(&OsdFacts) -> &str| {
             let values: BTreeSet<_> = osds.iter().filter(|osd| osd.is_up).map(of).collect();

@@ -38,7 +38,8 @@ impl Subject {
         let objects = (0..workload.objects).map(object).collect::<Result<_>>()?;
         let subject = Self { bench: bench.clone(), class, objects };
         let fills = (0..workload.objects).map(|number| subject.fill(number, &workload.fill));
-        // All are waited for: what one still writes would outlive the removal.
+        // Wait for all of them, also after an error: data that one still writes would otherwise
+        // remain after the removal.
         match join_all(fills).await.into_iter().collect::<Result<()>>() {
             Ok(()) => Ok(subject),
             Err(error) => {

@@ -72,7 +72,7 @@ pub(crate) fn seconds(source: &str, workload: &Workload, profile: &Profile) -> R
     Ok(sum / weights)
 }
 
-/// How long the method of a probe runs that touches nothing.
+/// How long the method of a probe runs if it makes no access.
 fn seconds_of_a_probe() -> Result<f64> {
     let mut trial = Trial::new(probe::SOURCE)?;
     let nothing = Probe { access: None, count: 0, bytes: 0 };

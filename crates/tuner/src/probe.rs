@@ -15,16 +15,18 @@ use crate::workbench::Workbench;
 
 pub(crate) const SOURCE: &str = include_str!("probe.lua");
 const CLASS: &str = "tuner_probe";
-/// Entries, parts of the stream and attributes of an object, as `probe.lua` has them.
+/// How many entries and parts of the stream an object has, as in `probe.lua`. The next constant is
+/// the number of attributes.
 const NUMBERS: usize = 16;
 const ATTRIBUTES: usize = 4;
-/// Entries of a range.
+/// How many entries a range has.
 const RANGE: usize = 8;
 /// Bytes of a key.
 const KEY_BYTES: usize = 8;
-/// A transaction is bounded, so an object is made in parts.
+/// How many items one transaction writes to fill an object. The size of a transaction is bounded.
 const FILL_AT_ONCE: usize = 4;
-/// Longest attribute that is tried: they are meant for little, and every engine takes so much.
+/// The longest attribute that is measured. Attributes are meant for little data, and every engine
+/// accepts this length.
 pub(crate) const MAX_ATTRIBUTE_BYTES: usize = 4096;
 
 /// The accesses of one transaction of a probe.
@@ -104,7 +106,7 @@ impl<'a> Prober<'a> {
         self.bench.call(object, &self.class, probe.method(), request).await.map(drop)
     }
 
-    /// Seconds from one transaction's end to the next's, with all workers at it.
+    /// The average seconds between the ends of two successive transactions of all workers together.
     pub async fn seconds(&self, probe: Probe, span: Duration) -> Result<f64> {
         let outcome = load::run(self.objects.len(), span, |worker| {
             let (bench, class) = (self.bench.clone(), self.class.clone());

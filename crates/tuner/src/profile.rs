@@ -20,7 +20,7 @@ use crate::probe::{MAX_ATTRIBUTE_BYTES, Probe, Prober};
 use crate::shape::{Access, Shape};
 use crate::workbench::Workbench;
 
-/// Counted up when what is stored of a profile means something else.
+/// The version of the stored form of a profile. It rises whenever the form or its meaning changes.
 const FORMAT: u32 = 1;
 /// Accesses of the transactions that do it often.
 const MANY: u8 = 4;
@@ -73,7 +73,8 @@ impl Pair {
         (self.many - self.once) / f64::from(MANY - 1)
     }
 
-    /// What each adds to a transaction that takes `base` without any: the mean of both.
+    /// How much each access adds to a transaction that takes `base` seconds without accesses: the
+    /// mean of both measurements.
     fn added(&self, base: f64) -> f64 {
         let (once, many) = (self.once - base, (self.many - base) / f64::from(MANY));
         ((once + many) / 2.0).max(LEAST_SECONDS)

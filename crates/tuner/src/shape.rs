@@ -1,4 +1,4 @@
-//! What a transaction does to its object, whatever it does it for.
+//! The accesses of a transaction to its object.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Asking whether the object exists, or how long its stream is.
+    /// Reading whether the object exists, or how long its stream is.
     Stat,
-    /// Reading an entry of the map, there or not.
+    /// Looking up an entry of the map, whether or not it exists.
     MapGet,
     /// Reading entries of the map in order.
     MapRange,
@@ -55,13 +55,13 @@ impl Access {
         )
     }
 
-    /// Whether it carries as many bytes as one likes.
+    /// Whether the access has a variable number of bytes.
     pub fn has_size(self) -> bool {
         !matches!(self, Self::Stat | Self::MapRemove)
     }
 }
 
-/// A transaction as a list of what it touches, with bytes.
+/// The accesses of a transaction, each with its number of bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape {
     /// In order.

@@ -1,4 +1,4 @@
-//! An object in memory that writes down what is done to it.
+//! An object in memory that records the accesses to it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use nacre_object::{Error, MapEntry, MapRange, ObjectStat, ObjectView, Result};
 
 use crate::shape::{Access, Shape};
 
-/// The longest stream. A layout with fixed offsets may begin far behind the start.
+/// The longest stream. A layout with fixed offsets may store data far from the start.
 const MAX_STREAM_BYTES: u64 = 256 * 1024 * 1024;
 
 /// An object in memory that records the accesses of the running transaction.

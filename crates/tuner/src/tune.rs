@@ -41,7 +41,7 @@ pub struct Effort {
     pub span: Duration,
     /// The number of rounds. The medians count.
     pub rounds: usize,
-    /// Whether all layouts are measured, not the best few alone.
+    /// Whether all layouts are measured, instead of only the best few.
     pub sweep: bool,
 }
 
@@ -63,14 +63,14 @@ pub struct Tried {
 pub struct Tuned {
     /// Every legal layout, the plainest first.
     pub tried: Vec<Tried>,
-    /// Which is chosen.
+    /// The index of the chosen layout.
     pub chosen: usize,
-    /// Which a rule that looks at no engine would have taken, with the rule's name.
+    /// The name of each simple rule, and the index of the layout that it would have chosen.
     pub rules: Vec<(&'static str, usize)>,
 }
 
 impl Tuned {
-    /// How much slower one is than the best that was measured; `None` if it was not measured.
+    /// How much slower a layout is than the best measured layout; `None` if it was not measured.
     pub fn regret(&self, at: usize) -> Option<f64> {
         let best = self.tried.iter().filter_map(|one| one.measured).fold(0.0, f64::max);
         self.tried[at].measured.map(|rate| 1.0 - rate / best)
@@ -141,7 +141,7 @@ fn predicted_seconds(
     candidates.layouts.iter().map(seconds).collect()
 }
 
-/// The plainest that is predicted as good as the best, within noise.
+/// The plainest layout whose prediction equals the best.
 fn plainest_of_best(seconds: &[f64]) -> Option<usize> {
     let best = seconds.iter().copied().fold(f64::INFINITY, f64::min);
     seconds.iter().position(|seconds| *seconds <= best * (1.0 + PREDICTION_NOISE))
@@ -229,7 +229,7 @@ mod tests {
         rates.iter().map(one).collect()
     }
 
-    /// The map and then slots, each with the header in every location.
+    /// Layouts with the table in the map and then in slots, each with the header in every location.
     fn in_map_or_slots() -> Vec<Layout> {
         let places = [HeaderPlace::Map, HeaderPlace::Attribute, HeaderPlace::Stream];
         let mut layouts = vec![];
@@ -248,7 +248,8 @@ mod tests {
     fn the_best_predicted_layout_is_measured_with_its_header_in_each_location() {
         let of = |seconds: [f64; 6]| Vec::from_iter(finalists(&seconds, &in_map_or_slots()));
         assert_eq!(of([9.0, 9.0, 9.0, 1.3, 1.2, 1.0]), [0, 3, 4, 5]);
-        // The best elsewhere, the plainest that is as good and the plainest of all are among them.
+        // Among the finalists are the best layout that stores rows elsewhere, the plainest whose
+        // prediction equals the best, and the plainest of all.
         assert_eq!(of([9.0, 1.08, 1.05, 1.3, 1.2, 1.0]), [0, 1, 2, 3, 4, 5]);
         assert_eq!(of([1.0, 1.1, 1.2, 4.0, 3.0, 5.0]), [0, 1, 2, 4]);
         assert!(finalists(&[], &[]).is_empty());

@@ -1,4 +1,4 @@
-//! Where things are measured: a store, and the classes that it runs.
+//! The place of a measurement: a store, and the classes that it runs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Workbench {
     store: Arc<dyn Store>,
     classes: Arc<ClassRuntime>,
     pool: PoolName,
-    /// Tells the objects of this run from those of others.
+    /// A part of the objects' names, by which they differ from the objects of other runs.
     run: u64,
 }
 
@@ -64,8 +64,7 @@ impl Workbench {
 
     /// Calls a method; returns its output.
     ///
-    /// # Errors
-    /// What the method or the store fails with.
+    /// # Errors The errors of the method and of the store.
     pub async fn call(
         &self,
         object: &ObjectId,
@@ -83,7 +82,7 @@ impl Workbench {
         }
     }
 
-    /// Carries out a transaction; returns what its ops came to.
+    /// Runs a transaction, and returns the results of its ops.
     ///
     /// # Errors
     /// What the store fails with.

@@ -34,7 +34,7 @@ pub const MAX_CONCURRENCY: usize = 1024;
 pub const MAX_FILL: u64 = 1_000_000;
 /// Greatest weight of a line.
 const MAX_WEIGHT: u64 = 1_000_000;
-/// Longest value that is drawn: what fits an entry of a map.
+/// The longest value that is drawn. An entry of a map can hold it.
 pub const MAX_DRAWN_BYTES: u64 = 1024 * 1024;
 /// The most different strings of one column.
 pub const MAX_DRAWN_TEXTS: u64 = 1_000_000;
@@ -93,7 +93,7 @@ pub(crate) enum Column {
 /// A line that makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadError {
-    /// Its number, from 1; 0 if it is about the whole.
+    /// The line number, from 1; 0 if the error is about the whole workload.
     pub line: usize,
     /// What is wrong.
     pub message: String,
@@ -113,8 +113,7 @@ impl std::error::Error for WorkloadError {}
 impl Workload {
     /// Parses a workload.
     ///
-    /// # Errors
-    /// The first line that makes no sense, or that nothing is asked.
+    /// # Errors The first malformed line, or that the workload has no request to measure.
     pub fn parse(text: &str) -> Result<Self, WorkloadError> {
         let mut workload = Self {
             objects: DEFAULT_OBJECTS,

@@ -1,4 +1,4 @@
-//! The methods that a class was asked, with what its program says of them.
+//! The called methods of a class, with the facts about them from its program.
 
 use nacre_brados::ir::{self, CollectionId, Program};
 use nacre_brados::{Base, Compiled, Kind};

@@ -21,7 +21,8 @@ const FEW: f64 = 8.0;
 /// epoch, which rises only sometimes.
 const HARDLY_CHANGING: f64 = 0.05;
 
-/// The method whose numbers count up: the one that adds rows most often, if its numbers do.
+/// Of the methods that add rows and have a column that counts up, the one that is called most
+/// often.
 pub(super) fn counting_method<'a>(asked: &[Asked<'a>]) -> Option<&'a str> {
     let counts_up = |method: &&Asked<'_>| method.grows && method.seen.columns.iter().any(counts_up);
     let often = |method: &&Asked<'_>| (method.seen.requests, method.seen.looked_into());
@@ -54,7 +55,7 @@ fn rises(column: &ColumnSeen) -> bool {
     column.risen as f64 >= RISING * numbers(column)
 }
 
-/// How many of its values were looked into.
+/// How many of the column's samples are not nil.
 fn numbers(column: &ColumnSeen) -> f64 {
     column.seen.saturating_sub(column.nils) as f64
 }
@@ -66,11 +67,11 @@ fn highest(column: &ColumnSeen) -> i64 {
 /// How a method's numbers relate to the numbers that count up.
 #[derive(Clone, Copy)]
 pub(super) enum Role {
-    /// They are those.
+    /// The numbers count up.
     Counts,
-    /// They may be some of those.
+    /// The numbers may be some of those that count up.
     Uses,
-    /// None do.
+    /// No numbers of the class count up.
     Alone,
 }
 

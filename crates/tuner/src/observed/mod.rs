@@ -38,7 +38,8 @@ use lines::{fill, lines};
 use objects::{ASSUMED_OBJECTS, ASSUMED_ROWS};
 pub use objects::{Objects, Rows};
 
-/// Rows that an object is filled with: more make no other transactions.
+/// The most rows with which an object is filled. With more rows, its transactions would make the
+/// same accesses.
 const MAX_ROWS: u64 = 4096;
 
 /// A workload that asks as was observed.
@@ -50,10 +51,9 @@ pub struct Derived {
     pub assumed: Vec<String>,
 }
 
-/// The workload of a class that was asked this.
+/// Makes the workload from the counted calls of a class.
 ///
-/// # Errors
-/// `NotFound` if it was asked nothing.
+/// # Errors `NotFound` if no call was counted.
 pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> Result<Derived> {
     let asked: Vec<Asked<'_>> = asked(compiled, seen);
     if asked.iter().all(|method| method.seen.requests == 0) {

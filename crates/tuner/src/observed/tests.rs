@@ -203,7 +203,7 @@ fn different_sizes_become_lines_with_the_observed_number_of_strings() {
     assert!((2000..=4096).contains(&text(large, 1).0), "{large}");
 }
 
-/// Whatever was counted, the workload is one that a file could hold.
+/// A workload made from any counts can be written to a file and read again.
 #[test]
 fn a_derived_workload_can_be_printed_and_parsed() {
     for seed in 0..50 {
