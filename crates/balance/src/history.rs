@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Decision, Inputs, State};
 
-/// Ticks of which a node keeps its decision: almost three hours of ten seconds each.
+/// For how many ticks a node keeps its decisions: almost three hours, if a tick takes ten seconds.
 pub const KEPT_TICKS: u64 = 1000;
 /// A longer record is kept without its units, which are most of it.
 pub const MAX_RECORD_BYTES: usize = 256 * 1024;

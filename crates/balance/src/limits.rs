@@ -7,17 +7,17 @@ use nacre_program::{Budget, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_
 /// The most ranks in one tick, because a policy may compare every rank with every other. The
 /// largest Ceph clusters have some dozens.
 pub const MAX_RANKS: usize = 1024;
-/// Units of one rank. A policy that looks at them one by one needs memory for each.
+/// The most units of one rank. A policy that reads single units needs memory for each.
 pub const MAX_UNITS: usize = 262_144;
 /// The state that a policy keeps between ticks, as JSON. It is part of each stored decision.
 pub const MAX_STATE_BYTES: usize = 4096;
 /// How deep tables of the state are nested.
 pub const MAX_STATE_DEPTH: usize = 8;
-/// Entries of `howmuch`. Each selector sorts the units once for each target.
+/// The most entries of `howmuch`. Each selector sorts the units once for each target.
 pub const MAX_SELECTORS: usize = 16;
-/// Lines that one decision may log. What comes after them is dropped.
+/// The most lines that one decision may log. Further lines are dropped.
 pub const MAX_LOG_LINES: usize = 64;
-/// Characters of a logged line. The rest is cut off.
+/// The most characters of a logged line. The rest is cut off.
 pub const MAX_LOG_CHARACTERS: usize = 256;
 /// The half-life of a counter of CephFS (`mds_decay_halflife`).
 pub const DEFAULT_HALF_LIFE: Duration = Duration::from_secs(5);

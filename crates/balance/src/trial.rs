@@ -74,7 +74,7 @@ fn trial(policy: &Policy, load: TrialLoad, ranks: usize, clock: &Arc<dyn Clock>)
         policy.measure(&rates, clock)
     };
     let loads = units.iter().map(measure).collect::<Result<Vec<_>>>()?;
-    // The sum of nothing would be -0, which people and JSON would see.
+    // The sum of no numbers would be -0, which would appear in the output.
     let before: Vec<f64> =
         loads.iter().map(|loads| loads.iter().fold(0.0, |sum, load| sum + load)).collect();
     let heartbeats = before.iter().enumerate();

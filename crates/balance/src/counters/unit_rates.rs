@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UnitRates {
-    /// Reads; of a directory: of its inodes. Policies know it as `IRD`.
+    /// Reads; for a directory, reads of its inodes. Policies know this counter as `IRD`.
     pub ird: f64,
-    /// Writes; of a directory: of its inodes. Policies know it as `IWR`.
+    /// Writes; for a directory, writes of its inodes. Policies know this counter as `IWR`.
     pub iwr: f64,
     /// Listings. Policies know it as `READDIR`.
     pub readdir: f64,

@@ -35,7 +35,8 @@ pub(super) fn set_empty(running: &Running<'_>) -> Result<()> {
     running.set("whoami", 1)
 }
 
-/// Sets the deciding rank's own load as it is now, which is newer than the rank's heartbeat.
+/// Sets the deciding rank's own load to its present value, which is newer than the rank's
+/// heartbeat.
 pub(super) fn set_own_load(running: &Running<'_>, inputs: &Inputs) -> Result<()> {
     let own: f64 = inputs.unit_loads.iter().sum();
     let heartbeat = &inputs.ranks[inputs.whoami];

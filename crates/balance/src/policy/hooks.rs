@@ -45,7 +45,7 @@ pub(crate) struct Hooks {
     pub mdsload: HookForm,
     pub when: HookForm,
     pub where_: HookForm,
-    /// A list, a string with one, or left out.
+    /// The hook `howmuch`: a list of selectors, a string with such a list, or left out.
     pub howmuch: HookForm,
     pub mode: Mode,
 }
@@ -127,7 +127,8 @@ fn check_placement(running: &Running<'_>) -> Result<()> {
     }
 }
 
-/// How `howmuch` is set. A list counts as a function: it is the source's own value.
+/// Reads how `howmuch` is set. A list counts as a function, because both are values of the source
+/// itself.
 fn read_howmuch(running: &Running<'_>, source: &str) -> Result<HookForm> {
     match running.global("howmuch")? {
         Value::Nil => Ok(HookForm::Original),
@@ -146,9 +147,9 @@ fn read_howmuch(running: &Running<'_>, source: &str) -> Result<HookForm> {
 
 /// A selector of a policy.
 pub(crate) enum PolicySelector {
-    /// A built-in one, and its name as the policy has it.
+    /// A built-in selector, and its name in the policy.
     BuiltIn(Selector, String),
-    /// A function of the policy, and what it is called in a decision.
+    /// A selector that is a function of the policy, and its name in a decision.
     Function(mlua::Function, String),
 }
 

@@ -11,7 +11,7 @@ use super::values::{described, type_of, whole_number};
 use crate::limits::{MAX_LOG_CHARACTERS, MAX_LOG_LINES};
 use crate::{LogLine, State};
 
-/// What the functions of a run read and write.
+/// The data that the functions of a run read and write.
 #[derive(Default)]
 struct Ledger {
     state: State,
@@ -84,7 +84,7 @@ fn logged_text(arguments: &MultiValue) -> mlua::Result<String> {
     let mut text = String::new();
     for argument in arguments.iter().skip(1) {
         match argument {
-            // No more of a long string is copied than is kept.
+            // Copy only the part of a long string that is kept.
             Value::String(part) => {
                 let bytes = part.as_bytes();
                 let kept = &bytes[..bytes.len().min(4 * MAX_LOG_CHARACTERS)];
@@ -102,7 +102,8 @@ fn logged_text(arguments: &MultiValue) -> mlua::Result<String> {
     Ok(text.chars().take(MAX_LOG_CHARACTERS).collect())
 }
 
-/// What the loop over the units calls for a load that cannot be used.
+/// Installs the function that the loop over the units calls for an invalid load. It raises an
+/// error.
 fn install_refusal(host: &Host<'_>) -> mlua::Result<()> {
     let refuse = host.function(|_, (at, load): (usize, Value)| {
         let load = described(&load);
@@ -115,5 +116,5 @@ fn install_refusal(host: &Host<'_>) -> mlua::Result<()> {
     host.globals.raw_set(REFUSE, refuse)
 }
 
-/// The name of the function that refuses a load.
+/// The name of the function that raises an error for an invalid load.
 pub(crate) const REFUSE: &str = "nacre_refuse_load";

@@ -56,7 +56,8 @@ impl Loops {
         block: &[UnitRates],
         loads: &mut Vec<f64>,
     ) -> Result<()> {
-        // The loop takes several units at once: the last one is repeated.
+        // The loop measures several units in each step, so repeat the last unit until their number
+        // fits.
         let count = block.len().next_multiple_of(UNITS_AT_ONCE);
         let repeated = block.last().into_iter().cycle().take(count - block.len());
         let bytes: Vec<_> = block.iter().chain(repeated).map(bytes_of).collect();

@@ -69,7 +69,7 @@ pub struct Policy {
     measuring: Arc<MappedScript>,
     /// What `decide` runs.
     deciding: Arc<MappedScript>,
-    /// Whether it may look at the units one by one.
+    /// Whether the policy possibly reads single units.
     sees_units: bool,
 }
 

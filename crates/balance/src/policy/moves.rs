@@ -1,4 +1,4 @@
-//! The choice of the units that make up the targets.
+//! Chooses the units whose load makes up the targets.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;

@@ -35,7 +35,7 @@ pub(crate) struct RunTerms<'a> {
 pub(crate) struct Running<'a> {
     run: Run<'a>,
     terms: &'a RunTerms<'a>,
-    /// What the policy's calls read and write besides its globals.
+    /// The data that the policy's calls read and write besides its globals.
     pub library: &'a PolicyLibrary,
 }
 
@@ -59,7 +59,7 @@ impl Running<'_> {
         self.run.lua()
     }
 
-    /// Executes the chunk; answers the first value that it returned.
+    /// Executes the chunk, and returns the first value that it returned.
     pub fn load(&self) -> Result<Value> {
         self.call(self.run.chunk(), ())
     }
@@ -74,17 +74,17 @@ impl Running<'_> {
         self.explained(self.run.globals().raw_set(name, value))
     }
 
-    /// A global that the policy has set, or that it was given.
+    /// A global, set by the policy or before the run.
     pub fn global(&self, name: &str) -> Result<Value> {
         self.explained(self.run.globals().raw_get(name))
     }
 
-    /// The result of something done with the VM, its error as one of the policy.
+    /// Turns an error of the VM into an error of the policy.
     pub fn explained<R>(&self, result: mlua::Result<R>) -> Result<R> {
         result.map_err(|error| self.terms.script.mapped(self.run.explain(&error)))
     }
 
-    /// The fault of a hook whose result cannot be used.
+    /// The fault of a hook that returned an invalid result.
     pub fn fault(&self, hook: HookName, message: impl Into<String>) -> Error {
         Error::fault_at(self.site_at(hook.line_in(self.terms.source)), message)
     }

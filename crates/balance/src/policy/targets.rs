@@ -62,7 +62,7 @@ fn rank_of(key: &Value, ranks: usize, numbering: Numbering) -> Result<usize, Str
     })
 }
 
-/// A load that can be sent; else what the value is.
+/// Reads a target load. If the value is not a valid load, returns a description of it.
 fn load_of(value: &Value) -> Result<f64, String> {
     match number(value) {
         Some(load) if load.is_finite() && load >= 0.0 => Ok(load),

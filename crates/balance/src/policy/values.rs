@@ -28,7 +28,7 @@ pub(super) fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// A number as it is, or the type of another value, for an error.
+/// Describes a value for an error: a number itself, or the type of any other value.
 pub(super) fn described(value: &Value) -> String {
     match number(value) {
         Some(number) if number.fract() == 0.0 && number.abs() <= MAX_EXACT => number.to_string(),

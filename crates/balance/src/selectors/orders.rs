@@ -56,7 +56,7 @@ impl<'a> Orders<'a> {
         Self { loads, big_first: OnceCell::new(), small_first: OnceCell::new() }
     }
 
-    /// Units that are not left any more are never candidates again.
+    /// Removes the units that have moved from all orders.
     pub fn drop_moved(&self, is_left: &[bool]) {
         for order in [&self.big_first, &self.small_first] {
             order.get().inspect(|order| order.drop_moved(is_left));

@@ -107,7 +107,7 @@ fn members_of(cluster: &Cluster<'_>) -> Vec<Vec<usize>> {
     members
 }
 
-/// What a rank tells all others of itself. Memory is not simulated.
+/// The load in a rank's heartbeat. Memory is not simulated.
 fn heartbeat(plan: &RankPlan<'_>, rank: &SimulatedRank, load: f64) -> RankLoad {
     RankLoad {
         node: plan.name.clone(),

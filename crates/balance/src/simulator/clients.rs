@@ -49,7 +49,7 @@ struct SimulationStep {
     lease_seconds: f64,
 }
 
-/// A step of a job, as far as it is not done.
+/// A step of a job, with the operations that are still to do.
 #[derive(Debug)]
 struct Step {
     units: Vec<usize>,
@@ -77,19 +77,19 @@ impl Clients {
         Ok(Self { all, lease_seconds: lease_seconds.unwrap_or(f64::INFINITY) })
     }
 
-    /// The clients issue what they can in a step of the simulation.
+    /// Lets each client issue operations in a step of the simulation.
     pub fn issue(&mut self, now: f64, seconds: f64, cluster: &mut Cluster<'_>) {
         let lease_seconds = self.lease_seconds;
         let step = SimulationStep { now, seconds, lease_seconds };
         self.all.iter_mut().for_each(|client| client.issue(step, cluster));
     }
 
-    /// Learns what was served in the step that ends now.
+    /// Subtracts the operations that were served in the step that ends now.
     pub fn learn(&mut self, now: f64, cluster: &Cluster<'_>) {
         self.all.iter_mut().for_each(|client| client.learn(now, cluster));
     }
 
-    /// When the last of them was done; `None` if one is not.
+    /// When the last client finished; `None` if a client has not finished.
     pub fn finished_at(&self) -> Option<f64> {
         self.all
             .iter()

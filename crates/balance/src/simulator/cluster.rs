@@ -106,7 +106,7 @@ impl SimulatedRank {
         }
     }
 
-    /// Serves what fits into a step. Answers how many operations that were.
+    /// Serves as many operations as fit into a step. Returns their number.
     fn step(&mut self, seconds: f64, costs: &CostModel) -> f64 {
         let work = self.capacity * seconds;
         self.debt_seconds += self.passed_on_rate * seconds * costs.forward_seconds;
@@ -240,7 +240,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// From now on the units have these arrivals a second.
+    /// Sets the arrival rates of the units.
     pub fn set_rates(&mut self, rates: &[f64], reads_share: f64) {
         self.settle();
         for (unit, rate) in self.units.iter_mut().zip(rates) {
@@ -267,7 +267,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// A unit begins to move: its rank stops serving it.
+    /// Begins the move of a unit: its rank stops serving it.
     pub fn hold(&mut self, at: usize) {
         self.set_apart(at);
         let unit = &mut self.units[at];
@@ -349,7 +349,7 @@ impl<'a> Cluster<'a> {
         self.costs.migration_seconds
     }
 
-    /// A tick with moves takes time of a rank that has to do with them.
+    /// Adds the time that a tick with moves takes on a rank that sends or receives units.
     pub fn coordinate(&mut self, rank: usize) {
         self.ranks[rank].debt_seconds += self.costs.coordination_seconds;
     }

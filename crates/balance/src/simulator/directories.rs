@@ -18,7 +18,7 @@ pub(super) struct Directories {
 
 #[derive(Debug)]
 struct Directory {
-    /// Where it began. This rank keeps what the fragments have in common.
+    /// The rank on which the directory began. It keeps the values that the fragments share.
     first_rank: usize,
     fragments: Vec<usize>,
     /// How many ranks serve its fragments.

@@ -48,7 +48,7 @@ impl Drift {
         recent_by_rate: 0.0,
     };
 
-    /// A step of some seconds in which a share of what waits is served.
+    /// Applies a step of some seconds, in which a share of the waiting operations is served.
     pub fn step(&mut self, seconds: f64, share: f64) {
         let arrived = self.queue_by_rate + seconds;
         self.recent_by_queue += share * self.queue_by_queue;

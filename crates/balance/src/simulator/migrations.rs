@@ -38,7 +38,7 @@ pub(super) struct TickTimes {
 }
 
 impl Migrations {
-    /// Plans what the ranks decided: for each rank, the units and where they go.
+    /// Plans the moves that the ranks decided: for each rank, the units and their new ranks.
     pub fn plan(
         &mut self,
         times: TickTimes,

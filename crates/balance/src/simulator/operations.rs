@@ -3,7 +3,7 @@
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Events of a recorded trace. A longer one is cut up and simulated in parts.
+/// The most events of a recorded trace. Cut a longer trace into parts, and simulate each.
 const MAX_TRACE_EVENTS: usize = 10_000_000;
 
 /// Steps of all jobs together.
@@ -100,7 +100,7 @@ pub struct JobStep {
     /// Writes.
     #[serde(default)]
     pub writes: f64,
-    /// From one operation to the next, if no rank is overloaded.
+    /// The time from one operation to the next, if no rank is overloaded.
     pub think_seconds: f64,
 }
 

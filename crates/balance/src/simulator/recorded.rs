@@ -13,7 +13,7 @@ use super::{CostModel, Operations, RankGroup, Scenario, TraceEvent, UnitGroup};
 use crate::limits::DEFAULT_HALF_LIFE;
 use crate::{NodeRecord, Unit};
 
-/// From one event of a unit to the next within a tick.
+/// The time from one event of a unit to the next within a tick.
 const EVENT_SECONDS: f64 = 1.0;
 
 impl Scenario {
@@ -70,7 +70,7 @@ impl Scenario {
     }
 }
 
-/// How long a tick is, by the times of the first and the last.
+/// The length of a tick, computed from the times of the first and the last tick.
 fn tick_seconds(records: &[NodeRecord]) -> Result<f64> {
     let times = || records.iter().map(|it| (it.record.tick, it.record.at_micros));
     let ends = times().min().zip(times().max());

@@ -15,7 +15,7 @@ use super::{
 use crate::Policy;
 use crate::limits::DEFAULT_HALF_LIFE;
 
-/// From one sample of the units' counters to the next, as on a node.
+/// The time from one sample of the units' counters to the next, as on a node.
 const SAMPLE_SECONDS: f64 = 1.0;
 
 /// Simulates a scenario under a policy.

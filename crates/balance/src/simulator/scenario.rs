@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::operations::require;
 use super::{CostModel, Operations};
 
-/// Ranks of a simulation: about as many as a policy can look at.
+/// The most ranks of a simulation: about as many as a policy may have.
 const MAX_SIMULATED_RANKS: usize = 1000;
-/// Units of a simulation. A unit takes some hundred bytes.
+/// The most units of a simulation. A unit takes some hundred bytes.
 const MAX_SIMULATED_UNITS: usize = 1_000_000;
-/// Ticks of a simulation. Each of them is kept, with two numbers for each rank.
+/// The most ticks of a simulation. Each is kept, with two numbers for each rank.
 const MAX_SIMULATED_TICKS: f64 = 5000.0;
-/// The share of what all ranks can serve that the usual scenario needs: busy, and possible.
+/// The load of the usual scenario, as a share of the load that all ranks can serve. The ranks are
+/// busy, but can serve it.
 const NEEDED: f64 = 0.9;
 /// Steps of a tick.
 const MAX_STEPS: f64 = 10_000.0;
@@ -40,7 +41,7 @@ pub struct Scenario {
     pub duration_seconds: f64,
     /// From one decision to the next.
     pub tick_seconds: f64,
-    /// How far time advances at once. It is rounded, so that a tick has whole steps.
+    /// The length of a step. It is rounded, so that a tick has a whole number of steps.
     pub step_seconds: f64,
     /// What chance depends on.
     pub seed: u64,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::CostModel;
 use crate::Mode;
 
-/// Failures of the policy that are kept one by one. All are counted.
+/// How many failures of the policy are kept in full. Further failures are only counted.
 pub const MAX_KEPT_FAILURES: usize = 1000;
 
 /// The result of simulating a scenario under a policy. docs/balancing-simulator.md says which
@@ -37,7 +37,8 @@ pub struct Simulation {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SimulatedTick {
-    /// Its number, from 0. Nothing is decided at tick 0: nothing was measured before.
+    /// The number of the tick, from 0. At tick 0 nothing is decided, because nothing was measured
+    /// before.
     pub tick: u64,
     /// When it began.
     pub at_seconds: f64,

@@ -87,7 +87,7 @@ impl Source {
         }
     }
 
-    /// The clients, if it is clients that do their jobs.
+    /// The clients, if the operations come from clients with jobs.
     pub fn clients(&self) -> Option<&Clients> {
         match self {
             Self::Jobs(clients) => Some(clients),

@@ -20,7 +20,7 @@ pub struct Decision {
     pub moves: Vec<Move>,
     /// How clients reach the units that move.
     pub mode: Mode,
-    /// The selector that won, for each rank to which units move.
+    /// For each rank to which units move, the selector whose choice was used.
     pub selectors: Vec<(usize, String)>,
     /// What the policy keeps for its next decision.
     pub state: State,
