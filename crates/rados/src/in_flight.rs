@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Operations at a time.
 pub const MAX_OPERATIONS: usize = 512;
-/// Bytes at a time, in and out, as operations announce them.
+/// The most bytes in flight, read and written, as operations announce them.
 pub const MAX_BYTES: usize = 256 * 1024 * 1024;
 /// How many notifications librados may have in flight, each with its payload. They have their own
 /// limit: while an OSD does not answer, notifications to its objects stay in flight for long, even

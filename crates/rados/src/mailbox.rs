@@ -170,7 +170,7 @@ impl Mailbox {
         }
     }
 
-    /// Makes a broken watch again, unless everybody has gone meanwhile.
+    /// Makes a broken watch again, unless all listeners have gone meanwhile.
     async fn reopen(mailbox: Weak<Self>) {
         while let Some(mailbox) = mailbox.upgrade() {
             let mut watch = mailbox.watch.lock().await;

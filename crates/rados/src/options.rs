@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nacre_object::{Error, Result};
 
-/// The user a cluster is asked as if no other is named.
+/// The Ceph user, if no other is named.
 const STANDARD_USER: &str = "admin";
 /// The RADOS pool that holds nacre's pools if no other is named.
 const STANDARD_POOL: &str = "nacre";

@@ -127,7 +127,8 @@ mod tests {
 
     use super::*;
 
-    /// A store of one number, which tells it as a version once a permit is there.
+    /// A simulated store of one number. A read waits for a permit, and then returns the number as a
+    /// version.
     #[derive(Default)]
     struct Source {
         number: AtomicU64,

@@ -75,7 +75,7 @@ impl Watches {
     /// ones. Returns when the cluster has removed the watches, or after [`END_PATIENCE`] without an
     /// answer.
     pub async fn end(&self) {
-        // The permits are asked for first, so that later watches wait behind this.
+        // Request the permits first, so that later watches wait behind this request.
         let all = self.open.acquire_many(MAX_WATCHES as u32);
         let ending = join_all(self.watched().into_iter().map(|mailbox| async move {
             mailbox.end().await;

@@ -21,7 +21,7 @@ pub struct ClassOffers {
 pub enum Offering {
     /// It had it lately.
     Offered,
-    /// It lacked it lately, or it was not for us.
+    /// The OSD lacked the class lately, or denied it to this client.
     Lacking,
     /// No OSD was asked lately.
     Unknown,

@@ -164,7 +164,8 @@ impl InOsd {
             }
             Outcome::Failed(error, fault) => {
                 let error = error.on(object);
-                // It is heard of where programs are looked after, wherever it happened.
+                // Report the fault here too, so that it reaches the cluster log although it
+                // happened in the OSD.
                 fault.iter().for_each(|fault| asked.classes.failed(fault, &error));
                 return Err(error);
             }
@@ -181,7 +182,7 @@ impl InOsd {
             return Ok(None);
         }
         let Some(call) = stock_call(asked.request, asked.classes) else { return Ok(None) };
-        // To an OSD every call of this class is a change.
+        // An OSD treats every call of this class as a change.
         let changes = calls(asked.request).any(|call| !asked.classes.is_read_only(call));
         if changes && offering == Offering::Unknown {
             let found = asked.attempt(&empty_stock_call()).await?;

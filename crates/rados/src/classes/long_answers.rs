@@ -57,7 +57,7 @@ impl LongAnswers {
         valid.map(|((class, method), _)| format!("{class}.{method}")).collect()
     }
 
-    /// How many requests were left to the client for this.
+    /// How many requests the client ran itself for this reason.
     pub fn requests(&self) -> u64 {
         self.requests.get()
     }

@@ -44,7 +44,8 @@ pub enum Outcome {
     Failed(Error, Option<RemoteFault>),
     /// The class lacks sources of programs; nothing happened.
     NeedsSources,
-    /// It may change something and answers more than an OSD lets through; nothing happened.
+    /// The request may change something, and its answer is longer than an OSD allows. Nothing
+    /// happened.
     LongReply,
     /// The class cannot run this request; nothing happened.
     Unsuited,
@@ -94,17 +95,17 @@ impl PluginCall {
         Some(Self { message, sources, writes })
     }
 
-    /// Whether it may change something.
+    /// Whether the call may change something.
     pub fn writes(&self) -> bool {
         self.writes
     }
 
-    /// It, with programs named by their digests.
+    /// The call, in which programs are named by their digests.
     pub fn call(&self) -> Call {
         self.encoded(&self.message)
     }
 
-    /// It, with the programs themselves.
+    /// The call, which contains the sources of the programs.
     pub fn call_with_sources(&self) -> Call {
         let mut message = self.message.clone();
         for (program, source) in message.programs.iter_mut().zip(&self.sources) {
@@ -157,10 +158,9 @@ fn named((class, program): (ClassName, ClassSource)) -> pb::OsdProgram {
 }
 
 impl Outcome {
-    /// Reads what the class answered to `ops`.
+    /// Decodes the answer of the class to `ops`.
     ///
-    /// # Errors
-    /// `Corrupt` if that makes no sense.
+    /// # Errors `Corrupt` if the answer is malformed.
     pub fn of(ops: &[Op], called: &Called) -> Result<Self> {
         let senseless = |what: &str| {
             Error::corrupt(format!("the answer of nacre's class in the OSD is malformed: {what}"))

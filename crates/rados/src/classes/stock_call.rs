@@ -27,7 +27,7 @@ const HANDLER: &str = "run_program";
 /// The version of the struct that `eval_bufferlist` takes, and the oldest that reads it.
 const EVAL_VERSIONS: [u8; 2] = [1, 1];
 
-/// The request as a call of the class `lua`, if it can be run like this.
+/// The request as a call of the class `lua`; `None` if the class cannot run it.
 pub fn stock_call(request: &Request, classes: &dyn RemoteClassHost) -> Option<Call> {
     let [Op::Call(call)] = &request.ops[..] else { return None };
     let ClassForm::Program(program) = classes.form(&call.class) else { return None };
@@ -52,7 +52,7 @@ fn without_preamble(source: &str) -> &str {
     }
 }
 
-/// A call that does nothing: it succeeds where the class is.
+/// A call that does nothing. It succeeds if the OSD has the class.
 pub fn empty_stock_call() -> Call {
     eval("", "", &[])
 }

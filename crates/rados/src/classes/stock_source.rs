@@ -7,7 +7,7 @@
 
 /// The string that replaces `..` between the operands.
 const JOIN: &str = " << _nacre_concat << ";
-/// The name in this string, which no program uses by chance.
+/// The name in the operators that replace `..`. No program uses this name by chance.
 const NAME: &str = "_nacre_concat";
 
 /// Prepares a source; `None` if the source itself uses that name.

@@ -28,9 +28,9 @@ pub const PROBE_POOL: &str = "nacre-probe";
 /// Many names are needed because some OSDs are primary for only a few placement groups.
 const NAMES_PER_OSD: usize = 16;
 const MIN_NAMES: usize = 64;
-/// Names tried at most, each a question to the monitors.
+/// The most names that are tried. Each is a question to the monitors.
 const MAX_NAMES: usize = 4096;
-/// An OSD that says nothing for so long is not waited for.
+/// How long to wait for the answer of an OSD.
 const OSD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether an OSD offers a class.

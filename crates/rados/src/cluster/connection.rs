@@ -1,4 +1,4 @@
-//! How a cluster is reached: librados loaded, ceph.conf and key found, monitors asked.
+//! Connects to a cluster: loads librados, finds ceph.conf and the key, and asks the monitors.
 
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -70,7 +70,7 @@ pub fn open(
     }
 }
 
-/// The error of a configuration that librados does not read. It says little of why.
+/// The error for a configuration that librados cannot read. librados itself hardly says why.
 fn unreadable(status: i32, conf: &str, options: &RadosOptions) -> Error {
     let read = options.conf.as_ref().map(std::fs::read);
     let name = std::io::Error::from_raw_os_error(status.saturating_neg());

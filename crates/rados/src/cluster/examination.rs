@@ -1,4 +1,4 @@
-//! Everything about a cluster that decides how well nacre runs on it, as it is now.
+//! Examines a cluster for everything that decides how well nacre runs on it.
 
 use serde::Serialize;
 

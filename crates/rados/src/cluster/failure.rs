@@ -26,7 +26,7 @@ pub mod status {
     pub const TIMED_OUT: i32 = -110;
     /// `EOPNOTSUPP`: the OSD has no such class or method.
     pub const UNSUPPORTED: i32 = -95;
-    /// `EPERM`: this user must not, or no client may call this class.
+    /// `EPERM`: this user has no permission, or no client may call this class.
     pub const NOT_PERMITTED: i32 = -1;
     /// `EIO`: the OSD could not read, or could not load a class.
     pub const BROKEN: i32 = -5;
@@ -92,7 +92,7 @@ pub struct Attempt<'a> {
     pub key: KeySearch,
 }
 
-/// The error of a connection that did not come about.
+/// The error of a failed connection.
 pub fn connection_failed(status: i32, attempt: &Attempt<'_>) -> Error {
     let Attempt { conf, user, .. } = attempt;
     let name = std::io::Error::from_raw_os_error(status.saturating_neg());

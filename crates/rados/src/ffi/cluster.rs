@@ -11,7 +11,7 @@ use crate::in_flight::InFlight;
 /// The longest option that is asked for: some paths.
 const MAX_OPTION_BYTES: usize = 4096;
 
-/// Connections for which librados' threads may be at work.
+/// The number of connections for which threads of librados may run.
 static CONNECTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Connections that have not come to their end.
@@ -219,7 +219,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The status of a call that answers nothing else.
+/// The status of a call that returns nothing else.
 pub(super) fn check(status: i32) -> Result<(), i32> {
     if status < 0 { Err(status) } else { Ok(()) }
 }

@@ -74,7 +74,7 @@ impl<K> Pending<K> {
 /// Runs on a thread of librados.
 unsafe extern "C" fn complete<K: Send + 'static>(completion: Handle, argument: *mut c_void) {
     on_librados_thread();
-    // SAFETY: `start` gave this pointer to this completion, which is completed once.
+    // SAFETY: `start` gave this pointer to this completion, which librados completes only once.
     let pending = unsafe { *Box::from_raw(argument.cast::<Pending<K>>()) };
     let library = pending.library;
     // SAFETY: the completion is librados' own, alive until it is released here.

@@ -195,12 +195,12 @@ impl Drop for IoContext {
     }
 }
 
-/// The answer to an operation of more parts than RADOS could count, a guard included.
+/// The answer to an operation with more parts (guards included) than RADOS can count.
 fn too_many(parts: usize) -> Option<Answer> {
     (parts >= MAX_PARTS).then_some(Answer { status: status::TOO_LARGE, version: 0 })
 }
 
-/// Waits for an operation. That librados drops one unanswered happens only at its end.
+/// Waits for an operation. librados drops an operation without an answer only when it shuts down.
 async fn settle<K>(operation: Receiver<(Answer, K)>) -> (Answer, Option<K>) {
     const SHUT_DOWN: i32 = -108;
     match operation.await {

@@ -282,7 +282,7 @@ fn take(library: &Library, slot: Slot) -> Fetched {
     }
 }
 
-/// The bytes without a buffer that is much larger than they are.
+/// Copies the bytes if their buffer is much larger than they are.
 fn tight(buffer: Vec<u8>) -> Bytes {
     if buffer.len() < buffer.capacity() / 2 {
         Bytes::copy_from_slice(&buffer)

@@ -127,7 +127,8 @@ impl IoContext {
     ) -> tokio::sync::oneshot::Receiver<(Answer, Arc<Self>)> {
         let library = self.cluster.library;
         completion::start(library, self.clone(), None, |completion, _| {
-            // SAFETY: the context is alive, and so is the watch: who has it ends it once.
+            // SAFETY: the context is alive, and so is the watch, because its owner ends it only
+            // once.
             unsafe { (library.rados_aio_unwatch)(self.handle, watch.cookie, completion) }
         })
     }

@@ -16,7 +16,7 @@ pub enum Change {
     AssertExists,
     /// Guard: the object must have this version, which is not 0 (`ERANGE`, `EOVERFLOW`).
     AssertVersion(u64),
-    /// Guard: an xattr is this (`ECANCELED`), of an object that exists (`ENOENT`).
+    /// Guard: the object must exist (`ENOENT`), and its xattr must have this value (`ECANCELED`).
     AssertAttribute {
         /// Its name.
         name: String,
@@ -38,9 +38,9 @@ pub enum Change {
     },
     /// Replace the data.
     WriteFull(Bytes),
-    /// Cut or extend the data; the object must exist (else nothing happens).
+    /// Cut or extend the data. If the object does not exist, nothing happens.
     Truncate(u64),
-    /// Zeros within the data; the object must exist (else nothing happens).
+    /// Write zeros within the data. If the object does not exist, nothing happens.
     Zero {
         /// The first.
         offset: u64,
@@ -79,7 +79,7 @@ impl Change {
     }
 }
 
-/// A compound write of librados; it holds copies of all it was given.
+/// A compound write of librados. It holds copies of all data that it was given.
 pub(super) struct WriteOperation {
     library: &'static Library,
     pub(super) handle: Handle,

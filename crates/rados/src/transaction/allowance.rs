@@ -65,7 +65,7 @@ impl<'a> Allowance<'a> {
 }
 
 impl Round<'_> {
-    /// Says that the run counts, so its faults are heard of.
+    /// Records that the run counts, so that its faults are reported.
     pub fn report(&self) {
         let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         faults.iter().for_each(|(fault, error)| self.classes.failed(fault, error));

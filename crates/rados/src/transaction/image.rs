@@ -271,7 +271,7 @@ impl Image {
     }
 }
 
-/// How a range of the map is asked for that begins with `first`, inclusive.
+/// The fetch of a range of the map that begins with `first`, inclusive.
 pub fn range_from(first: &[u8], prefix: &[u8], limit: usize, keep: Keep) -> Fetch {
     Fetch::Range {
         after: escape_key(&after_of(first, prefix)),
@@ -294,7 +294,7 @@ fn attributes(found: Vec<(Bytes, Bytes)>) -> BTreeMap<String, Bytes> {
     found.into_iter().filter_map(ours).collect()
 }
 
-/// That more of an object is needed than is kept.
+/// The error of a transaction that needs more of an object than an image may keep.
 pub fn too_much() -> Error {
     Error::exhausted(format!("the transaction looked at more than {MAX_IMAGE_BYTES} bytes"))
         .hint("read less of the object at a time")

@@ -57,8 +57,7 @@ impl LastWalk {
 
     /// The last entry.
     ///
-    /// # Errors
-    /// What to fetch, if it is not there yet.
+    /// # Errors The part to fetch next, if the walk is not done.
     pub fn end(&self, prefix: &[u8]) -> Result<Option<(&Bytes, &Bytes)>, Fetch> {
         match &self.next {
             Some(next) => Err(range_from(next, prefix, self.entries, Keep::Last)),

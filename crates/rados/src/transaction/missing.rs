@@ -12,7 +12,7 @@ use crate::ffi::Fetch;
 /// The most missing parts of one run that the next fetch reads. This limit is high enough that a
 /// run needs few fetches, and low enough that even the largest parts fit into memory.
 pub const MAX_MISSES: usize = 128;
-/// Ranges among them: each may bring the same entries.
+/// The most ranges among the missing parts. Several ranges may return the same entries.
 const MAX_RANGES: usize = 4;
 
 /// The missing parts of a run.

@@ -128,8 +128,7 @@ impl<'a> PartialMap<'a> {
 
     /// The last entry with `prefix`.
     ///
-    /// # Errors
-    /// What to fetch, if too little is known.
+    /// # Errors The parts to fetch first, if too little is known.
     pub fn last(&self, prefix: &[u8]) -> Result<Option<MapEntry>, Fetch> {
         let known = self.known_until(prefix);
         let entry =
@@ -140,7 +139,7 @@ impl<'a> PartialMap<'a> {
         let fresh = LastWalk::new(prefix);
         let stored = self.image.last_walk(prefix).unwrap_or(&fresh).end(prefix)?;
         if stored.is_some_and(|(key, _)| self.changes.get(key) == Some(&None)) {
-            // The walk has not kept what comes before it.
+            // The walk has not kept the entries before the last one.
             return Err(range_from(&unknown, prefix, FIRST_FETCHED_ENTRIES, Keep::All));
         }
         let changes = self.changes.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
@@ -181,7 +180,8 @@ impl<'a> PartialMap<'a> {
     }
 }
 
-/// Entries asked for where their size is not known: with the largest values still bearable.
+/// How many entries to fetch if their size is not known. Even with the largest values they fit into
+/// memory.
 const FIRST_FETCHED_ENTRIES: usize = 64;
 
 /// Merges two sorted sequences. If both have a key, the change counts.

@@ -135,7 +135,7 @@ impl<'a> PartialView<'a> {
         Ok(())
     }
 
-    /// Notes a change that makes the object if need be.
+    /// Records a change that creates the object if it does not exist.
     fn change(&mut self, change: Change) {
         self.touch();
         self.changes.push(change);
@@ -282,7 +282,7 @@ impl ObjectView for PartialView<'_> {
             if end < size {
                 self.changes.push(Change::Zero { offset: start, length: end - start });
             } else {
-                // RADOS takes zeros up to the end for a cut.
+                // RADOS treats zeros up to the end of the data as a cut.
                 self.changes.push(Change::Truncate(start));
                 self.extend(size);
             }

@@ -11,14 +11,14 @@ use crate::ffi::{Fetch, Keep};
 use crate::transaction::image::{header, range_from};
 use crate::transaction::map_bounds::first_of_range;
 
-/// Entries of a range that are requested while nothing is known of their size.
+/// How many entries of a range are fetched while their size is not known.
 const PLANNED_ENTRIES: usize = 128;
 /// How many ranges are planned for. The entries of more ranges could be too much at once.
 const PLANNED_RANGES: usize = 4;
 
-/// Keys that are requested while nothing is known of the size of their values.
+/// How many keys are fetched while the size of their values is not known.
 const FIRST_KEYS: usize = 64;
-/// Keys in a later read, if the earlier ones fit into a reply.
+/// How many keys a later read fetches, if the earlier ones fit into a reply.
 const NEXT_KEYS: usize = 256;
 
 /// Keys that the ops name and that are not fetched yet.
@@ -67,7 +67,8 @@ pub fn plan(ops: &[Op]) -> (Vec<Fetch>, LaterKeys) {
                 if ranges < PLANNED_RANGES && bounds::check_map_range(after, prefix).is_ok() =>
             {
                 ranges += 1;
-                // One entry more shows whether more follow; another may be the header.
+                // Fetch one more entry to see whether more follow, and one more because an entry
+                // may be the header.
                 let limit = (*limit as usize).saturating_add(2).min(PLANNED_ENTRIES);
                 let first = first_of_range(after, prefix);
                 fetches.push(range_from(&first, prefix, limit, Keep::All));
@@ -111,7 +112,7 @@ mod tests {
             let lacking = Fetch::Keys(vec![wanted[fetched.len()].to_vec()]);
             let next = keys(&later.extend(vec![Fetch::Attributes, lacking]));
             assert!((2..=NEXT_KEYS + 1).contains(&next.len()), "{} keys", next.len());
-            // What was lacking is among those that come next.
+            // The next keys contain the key that was lacking.
             fetched.extend_from_slice(&next[1..]);
         }
         assert_eq!(fetched, wanted);

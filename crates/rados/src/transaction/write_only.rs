@@ -31,7 +31,7 @@ pub fn needs_knowledge(status: i32) -> bool {
 pub fn write_only(ops: &[Op]) -> Option<WriteOnly> {
     let mut changes = Vec::new();
     let mut writes = false;
-    // Whether the ops so far make sure that the object exists when the next is run.
+    // Whether, after the ops so far, the object certainly exists when the next op runs.
     let mut exists = false;
     for (position, op) in ops.iter().enumerate() {
         let first = position == 0;
