@@ -49,7 +49,8 @@ impl Attributes {
         Ok(())
     }
 
-    /// The changes that give the stored attributes their new state. With `fresh`, none are stored.
+    /// The changes that give the stored attributes their new state. If `fresh`, the object has no
+    /// stored attributes.
     pub fn changes(mut self, fresh: bool) -> Vec<Change> {
         let mut known = self.known.take().unwrap_or_default();
         let change = |name: String| {

@@ -11,9 +11,9 @@ use nacre_object::{Error, Result};
 use crate::OsdObject;
 use crate::osd_object::StoredEntry;
 
-/// Entries read at a look: values may be large.
+/// How many entries one look reads. They are few, because values may be large.
 const LOOK_ENTRIES: usize = 4;
-/// How many bytes of a key are halved as one number, after the bytes that are settled.
+/// How many bytes of a key, after those already found, the bisection treats as one number.
 const WINDOW_BYTES: usize = 7;
 /// One more than the greatest number of that many bytes.
 const WINDOW_END: u64 = 1 << (8 * WINDOW_BYTES);
@@ -106,7 +106,7 @@ mod tests {
             Self { entries, looks: 0 }
         }
 
-        /// The last key with a prefix, as the search has it.
+        /// The last key with a prefix, as the search finds it.
         fn last(&mut self, prefix: &[u8]) -> Option<Bytes> {
             last_stored(prefix, self).unwrap().map(|(key, _)| key)
         }

@@ -136,13 +136,14 @@ impl Map {
         Ok(later.map(|(key, value)| MapEntry { key, value }))
     }
 
-    /// Whether keys, or the header, were set and nothing else was done.
+    /// Whether the transaction has only set keys or the header.
     pub fn only_sets(&self) -> bool {
         let sets = !self.changes.is_empty() || self.header.is_some();
         sets && !self.cleared && self.changes.values().all(Option::is_some)
     }
 
-    /// The changes that give the stored map its new state. With `fresh`, no map is stored.
+    /// The changes that give the stored map its new state. If `fresh`, the object has no stored
+    /// map.
     pub fn changes(self, fresh: bool) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.cleared && !fresh {
@@ -165,7 +166,7 @@ impl Map {
         changes
     }
 
-    /// The last entry by looking at all of them.
+    /// Finds the last entry by a walk over all entries.
     fn last_of_all(&self, prefix: &[u8], object: &mut dyn OsdObject) -> Result<Option<MapEntry>> {
         let mut entries = self.entries(&[], prefix, usize::MAX, object);
         let mut last = None;

@@ -47,7 +47,7 @@ pub struct OsdClass {
     clock: Arc<dyn Clock>,
 }
 
-/// How a call ends short of a transaction that succeeded: the object is left as it was.
+/// Why a call ends without a successful transaction. The object is unchanged.
 enum Refusal {
     Failed(Error),
     Needs(Vec<Bytes>),
@@ -125,7 +125,7 @@ impl OsdClass {
         Ok(encoded(answer, fault))
     }
 
-    /// Runs the request as far as the changes that it asks for.
+    /// Runs the request, and returns its changes without applying them.
     fn run(&self, mode: Mode, input: Bytes, object: &mut dyn OsdObject) -> Result<Done, Refusal> {
         let message = pb::OsdRequest::decode(input).map_err(|error| {
             Error::invalid(format!("the input is not a request of nacre: {error}"))
@@ -212,7 +212,7 @@ fn answer(results: Vec<OpResult>, exists: bool) -> Answer {
     Answer::Reply(pb::OsdReply { exists, results })
 }
 
-/// The error, with so little text that an OSD may keep it in its log.
+/// Shortens the texts of an error, so that an OSD can keep it in its log.
 fn shortened(mut error: pb::Error) -> pb::Error {
     let traceback = error.fault.as_mut().map(|fault| &mut fault.traceback);
     for text in [&mut error.message, &mut error.hint].into_iter().chain(traceback) {

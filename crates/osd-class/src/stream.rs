@@ -98,6 +98,6 @@ fn resized(size: u64) -> Change {
     if size < MAX_OBJECT_BYTES {
         return Change::Truncate(size);
     }
-    // An OSD extends to its limit by writing alone.
+    // An OSD can extend the data up to its limit only by a write.
     Change::Write { offset: size - 1, data: Bytes::from_static(&[0]) }
 }

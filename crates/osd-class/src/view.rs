@@ -85,7 +85,7 @@ impl<'a> View<'a> {
     /// The errors of the OSD.
     pub fn into_changes(mut self) -> Result<Vec<Change>> {
         if self.only_sets_entries() {
-            // For them an OSD makes the object if need be.
+            // To set entries, an OSD creates the object if it does not exist.
             return Ok(self.map.changes(false));
         }
         let existed = match self.presence {
@@ -93,7 +93,7 @@ impl<'a> View<'a> {
             _ => self.existed()?,
         };
         match self.presence {
-            // What was made and removed in one transaction was never there.
+            // An object that was created and removed in the same transaction never existed.
             Presence::Absent if existed => return Ok(vec![Change::Remove]),
             Presence::Absent => return Ok(vec![]),
             _ => {}
@@ -161,7 +161,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Makes the object if need be, and the transaction one that changes it.
+    /// Creates the object if it does not exist, and records that the transaction changes it.
     fn touch(&mut self) {
         self.presence = Presence::Present;
     }

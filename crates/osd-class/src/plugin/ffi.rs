@@ -33,7 +33,7 @@ pub(super) struct RawBytes {
 }
 
 impl RawBytes {
-    /// Bytes that outlive the call they are passed to.
+    /// The bytes for C. They must outlive the call to which they are passed.
     pub fn of(bytes: &[u8]) -> Self {
         Self { data: bytes.as_ptr().cast(), length: bytes.len() }
     }

@@ -40,7 +40,8 @@ pub extern "C" fn __cls_init() {
 }
 
 fn initialise() {
-    // The text is read as it lies in the library, not as the compiler knows it.
+    // Read the text from the library at run time, so that the compiler does not replace it by a
+    // constant.
     let built_for = std::hint::black_box(BUILT_FOR);
     let built_for = built_for.split_once(':').map_or("", |(_, version)| version);
     let running = ffi::ceph_version();
