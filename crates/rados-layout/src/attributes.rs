@@ -7,9 +7,10 @@
 
 use ring::digest::{SHA256, digest};
 
-/// The longest name that is stored as it is: every RADOS takes it.
+/// The longest name that is stored unchanged. RADOS accepts this length with its default settings.
 const MAX_PLAIN_BYTES: usize = 96;
-/// Begins the xattr of an abbreviated name. A plain name that begins so is abbreviated as well.
+/// The beginning of the xattr name of an abbreviated name. A short name with this beginning is
+/// abbreviated, too.
 const ABBREVIATED: &str = "nacre.long.";
 
 /// An attribute in its stored form.

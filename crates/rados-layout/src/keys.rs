@@ -7,11 +7,11 @@
 //! encodings. The codes of single bytes are ordered as the bytes are, and no code is the beginning
 //! of another.
 
-/// Stands for a byte that cannot stand for itself.
+/// The byte that begins the code of an escaped byte.
 const ESCAPE: u8 = 1;
 /// The byte after [`ESCAPE`] is the escaped byte plus this.
 const SHIFT: u8 = 1;
-/// The omap key of the map's header: no escaped key begins so.
+/// The omap key of the map's header. No escaped key begins like it.
 pub const HEADER_KEY: &[u8] = b"\x01\x03header";
 
 /// The meaning of an omap key.
@@ -58,7 +58,7 @@ pub fn unescape_key(stored: &[u8]) -> StoredKey {
 mod tests {
     use super::*;
 
-    /// Every key of up to three bytes out of those that matter, in order.
+    /// All keys of up to three of the bytes that matter here, in order.
     fn keys() -> Vec<Vec<u8>> {
         let bytes = [0, 1, 2, 3, b'a', 255];
         let mut keys = vec![vec![]];

@@ -7,10 +7,10 @@
 
 use ring::digest::{SHA256, digest};
 
-/// Number of mailboxes of a pool: so many that two watched objects rarely share one.
+/// The number of mailboxes of a pool: enough that two watched objects rarely share one.
 pub const MAILBOXES: u32 = 1024;
 
-/// The namespace of a pool's mailboxes: no pool is named so.
+/// The namespace of a pool's mailboxes. No pool can have this name.
 pub fn mailbox_namespace(pool: &str) -> String {
     format!("{pool}/mail")
 }
