@@ -15,7 +15,7 @@ const CPU_TIME: Duration = Duration::from_secs(1);
 /// just before this time is over. Even then the request ends before an OSD considers its thread
 /// stuck, which it does after 15 s (`osd_op_thread_timeout`).
 const WALL_TIME: Duration = Duration::from_secs(5);
-/// For requests that took less, the CPU time is not read.
+/// The CPU time is not read for requests that take less than this.
 const QUICK: Duration = Duration::from_millis(50);
 
 const _: () = assert!(QUICK.as_millis() < CPU_TIME.as_millis());
@@ -35,7 +35,8 @@ impl<'a> Allowance<'a> {
         Self { clock, began: clock.monotonic(), thread_began: OnceLock::new() }
     }
 
-    /// The CPU time that a request has used which `took` so long.
+    /// The CPU time of a request so far. `took` is its elapsed time, which counts if the clock has
+    /// no CPU time.
     fn used(&self, took: Duration) -> Duration {
         let Some(thread) = self.clock.thread_time() else { return took };
         thread.saturating_sub(*self.thread_began.get_or_init(|| thread))

@@ -13,7 +13,7 @@ const MAX_SCRIPTS: usize = 256;
 /// The name of a one-off script in faults.
 const NAME: &str = "eval";
 
-/// Scripts by the digest of their source, the least recently used going first.
+/// Scripts by the digest of their source. The least recently used script is dropped first.
 #[derive(Default)]
 pub(crate) struct EvalCache(Mutex<Scripts>);
 

@@ -18,11 +18,11 @@ use crate::{ClassProgram, ClassRuntime, check_program};
 use nacre_calls::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
-/// Inputs of a short run where each is compiled and run.
+/// How many inputs a short run tries if each is compiled and run.
 const PROGRAMS_SHORT_RUN: u64 = 5_000;
-/// What the budget is of a run; a mutated program may use all of it.
+/// The time budget of a run. A mutated program may use all of it.
 const RUN_TIME: Duration = Duration::from_millis(20);
-/// No program takes longer, however busy the machine: some budgets one after another.
+/// No program may take longer than this, even on a busy machine: it is many budgets.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
 const PROGRAMS: [&str; 2] = [
@@ -115,7 +115,7 @@ fn fuzz_sources_of_programs() {
     fuzz_slow(CRATE, "programs", PROGRAMS_SHORT_RUN, &samples, |input| {
         let Ok(source) = std::str::from_utf8(input) else { return false };
         let checked = node.in_time(|| check_program(source, &node.clock));
-        // What is refused says why, in a form for a terminal.
+        // A refused program has an error with a reason, in a form for a terminal.
         let Ok(checked) = checked.map_err(|error| error.to_string()) else { return false };
         let installed = node.classes.install(&ClassProgram::new(name.clone(), 1, source));
         assert!(installed.is_ok(), "what passed the check is installed: {installed:?}");

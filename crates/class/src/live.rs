@@ -46,9 +46,9 @@ pub(crate) struct Program {
     /// The program's own lines, if the script was made of one in another language.
     pub lines: Option<LineMap>,
     pub methods: BTreeMap<MethodName, MethodAccess>,
-    /// The counters of its calls, if it is in Brados.
+    /// The counters of the class's calls, if the program is in Brados.
     pub counting: Option<Arc<Counting>>,
-    /// Those of its methods that may send what the runtime delivers.
+    /// The methods that may send messages that the runtime delivers.
     pub senders: BTreeSet<String>,
     /// The methods that take some microseconds, however much data their object has.
     pub brief: BTreeSet<String>,

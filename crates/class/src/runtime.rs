@@ -97,7 +97,7 @@ impl ClassRuntime {
         Ok(())
     }
 
-    /// Takes a program away; returns whether it was there. Native classes stay.
+    /// Removes a program. Returns whether there was one. Native classes stay.
     pub fn uninstall(&self, name: &ClassName) -> bool {
         let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
         let is_program = matches!(classes.get(name), Some(Class::Program(_)));
