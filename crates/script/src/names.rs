@@ -198,7 +198,8 @@ fn is_assigned_later(tokens: &[Token<'_>]) -> bool {
     rest.next().is_some_and(|token| token.is("="))
 }
 
-/// The names up to one of some signs, or to where no list of names goes on.
+/// Collects a list of declared names. It ends at one of `ends`, or at a token that continues no
+/// list of names.
 fn declared<'a>(tokens: &[Token<'a>], ends: &[&str], own: &mut HashSet<&'a str>) {
     for (at, token) in tokens.iter().enumerate() {
         if ends.iter().any(|end| token.is(end)) || token.is("function") {
@@ -244,7 +245,7 @@ fn is_plain_type(text: &str, behind: &str) -> bool {
     text == "type" && !next.is_some_and(|next| next.is_alphabetic() || next == '_')
 }
 
-/// Bytes of what a source begins with, and what it is; nothing for blanks and comments.
+/// The length in bytes of the source's first token, and its kind; `None` for blanks and comments.
 fn next_token(source: &str, first: char) -> (usize, Option<Kind>) {
     if let Some(text) = source.strip_prefix("--") {
         let long = text.starts_with('[').then(|| long_bracket_bytes(text)).flatten();
