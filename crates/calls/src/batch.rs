@@ -36,7 +36,8 @@ pub const BATCH_SUFFIX: &str = ".batch";
 /// time budget of a call.
 pub const MAX_BATCH_REQUESTS: usize = 1024;
 
-/// Before each request, its length; before all, the limit and the count.
+/// The bytes of each number before the requests: the limit, the count, and the length of each
+/// request.
 const LENGTH_BYTES: usize = 4;
 /// The bytes before each answer: how many requests had it, its status and its length.
 const ANSWER_HEAD_BYTES: usize = 12;
@@ -106,7 +107,7 @@ pub struct Batch {
     /// Bytes that the output may have.
     output_bytes: usize,
     count: usize,
-    /// The requests, each behind its length, as [`Batch::decode`] has seen to.
+    /// The requests, each after its length. [`Batch::decode`] has checked them.
     requests: Bytes,
 }
 
@@ -133,7 +134,7 @@ impl Batch {
         if found == (count, batch.requests.len()) { Ok(batch) } else { Err(refused()) }
     }
 
-    /// This batch, with an output of at most `output_bytes`.
+    /// Limits the output of the batch to at most `output_bytes`.
     pub fn within(self, output_bytes: usize) -> Self {
         Self { output_bytes: output_bytes.min(self.output_bytes), ..self }
     }
@@ -188,7 +189,7 @@ impl Progress {
         self.left = 0;
     }
 
-    /// What came of the request that was carried out last.
+    /// Records the outcome of the request that ran last.
     pub fn answer(&mut self, status: Status, output: &[u8]) {
         self.bytes += output.len();
         match &mut self.last {

@@ -19,7 +19,8 @@ pub const EVAL_JSON: &str = "eval_json";
 /// Its method that takes Ceph's binary encoding.
 pub const EVAL_BUFFERLIST: &str = "eval_bufferlist";
 
-/// The version of the struct this code writes, and the newest that it reads.
+/// The version of the struct that this code writes. It is also the newest version that this code
+/// reads.
 const STRUCT_VERSION: u8 = 1;
 
 /// A script with the handler to call in it and the input to give it.
@@ -103,7 +104,7 @@ impl EvalRequest {
             let text = format!("the encoded script needs a reader of version {oldest_reader}");
             return Err(Error::invalid(text));
         }
-        // Later versions append fields: what is left of the struct is skipped.
+        // Later versions append fields, so skip the rest of the struct.
         let mut body = take(&mut input)?;
         let script = take(&mut body)?;
         let handler = String::from_utf8_lossy(&take(&mut body)?).into_owned();
