@@ -1,12 +1,12 @@
-//! Changing an input at random, in ways that formats mind.
+//! Mutates inputs at random, in ways to which parsers are sensitive.
 
 use nacre_clock::Random;
 
-/// Inputs grow no further: enough for every bound that is cheap to reach.
+/// The most bytes of a mutated input: enough to exceed every bound that is cheap to reach.
 pub(crate) const MAX_INPUT_BYTES: usize = 16 * 1024;
-/// Changes of one mutation at most.
+/// The most changes in one mutation.
 const MAX_CHANGES: u64 = 6;
-/// Numbers that formats mind, as they are encoded: bounds of integers, long varints, text.
+/// Bytes to which parsers are sensitive: bounds of integers, long varints, text.
 const TELLING: [&[u8]; 16] = [
     &[0x00],
     &[0x7f],
@@ -64,7 +64,7 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// Part of so many bytes, mostly a short one.
+/// A random range within this many bytes, usually a short one.
 fn span(length: usize, random: &mut Random) -> (usize, usize) {
     let start = random.below(length as u64 + 1) as usize;
     let most = if random.one_in(4) { length } else { 16 };

@@ -9,9 +9,9 @@ use nacre_clock::{Clock, Random, SystemClock};
 use crate::corpus::Corpus;
 use crate::mutate::mutate;
 
-/// Mutations of a short run: a second or so of most targets.
+/// How many mutations a short run tries. Most targets need about a second for them.
 const SHORT_RUN: u64 = 20_000;
-/// Inputs that are mutated: the corpus, and what the target accepted lately.
+/// The most inputs that are mutated: the corpus, and inputs that the target accepted lately.
 const MAX_POOL: usize = 4096;
 
 /// How long a run goes on.
