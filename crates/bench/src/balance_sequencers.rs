@@ -31,7 +31,7 @@ const LOGS: usize = 3;
 const CLIENTS: usize = 4;
 /// Requests that a client has in flight: enough to keep a node with one log busy.
 const IN_FLIGHT: usize = 64;
-/// From one decision of the policy to the next.
+/// The time from one decision of the policy to the next.
 const TICK: Duration = Duration::from_secs(1);
 /// How long each side is measured at the least.
 const MIN_SPAN: Duration = Duration::from_secs(5);

@@ -31,7 +31,7 @@ const IN_FLIGHT: usize = 64;
 const HANDLES: usize = 2;
 /// Load in a simulation, in comparison with what a node can serve: enough to keep it busy.
 pub(crate) const SIMULATED_LOAD: f64 = 1.5;
-/// From one decision of the policy to the next.
+/// The time from one decision of the policy to the next.
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks that a run lasts at the least, so that what precedes the first decision matters little.
 const MIN_TICKS: u32 = 10;

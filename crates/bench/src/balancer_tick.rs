@@ -20,7 +20,7 @@ const POLICIES: [(&str, &str); 3] = [
     ("cephfs_hybrid", include_str!("../../../programs/balancer/cephfs_hybrid.lua")),
     ("sequencers", include_str!("../../../programs/balancer/sequencers.lua")),
 ];
-/// Ticks that are measured at the least, whatever was asked for.
+/// The least number of measured ticks, even if the user asks for fewer.
 const MIN_TICKS: usize = 20;
 /// What is aimed at, in milliseconds.
 const AIM_MILLIS: f64 = 10.0;

@@ -14,7 +14,7 @@ use crate::group_commit::{Record, Sink};
 
 /// What it is called as a baseline.
 pub(crate) const NAME: &str = "a bare tree (fjall), one batch and fdatasync a group";
-/// What it is called where each record first goes through the wire.
+/// The name of the baseline in which each record also crosses the wire.
 pub(crate) const NAME_BEHIND_WIRE: &str = "a bare tree (fjall) behind a bare exchange on the wire";
 
 /// A store of such trees.

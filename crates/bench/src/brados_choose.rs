@@ -20,13 +20,14 @@ const PROGRAM: &str = include_str!("../../../programs/class/log.brados");
 const SIZES: [usize; 6] = [16, 256, 1024, 4096, 32_768, 131_072];
 /// How long each transaction of the profile is measured.
 const PROBE_SPAN: Duration = Duration::from_millis(300);
-/// A choice this close to the best is right, for all and at the median.
+/// A choice counts as right if its rate is at least this share of the best rate, for every
+/// workload. The next constant is the share for the median.
 const WORST_SHARE: f64 = 0.90;
 const MEDIAN_SHARE: f64 = 0.97;
 /// The most bytes that the objects of one workload hold. The bound keeps the bench short, because
 /// the bench fills the objects again for each layout and round.
 const FILL_BYTES: usize = 64 * 1024 * 1024;
-/// Entries of an object that was filled, where they fit.
+/// How many entries a filled object has, if [`FILL_BYTES`] allows as many.
 const FILL_ENTRIES: usize = 64;
 const OBJECTS: usize = 32;
 

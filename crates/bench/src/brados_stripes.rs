@@ -22,10 +22,10 @@ const LAYOUT: &str = "layout stripes: 8\n";
 const WRITERS: usize = 64;
 const TARGETS: usize = 3;
 const FINGERPRINT_BYTES: usize = 32;
-/// The fewer, the more often a chunk is there already.
+/// The number of different chunks. With fewer chunks, the requested chunk would exist more often.
 const CHUNKS: u64 = 1 << 20;
 const HOLDERS: u64 = 1 << 20;
-/// How much faster stripes have to be to be kept.
+/// The aim for the rate with stripes, as a multiple of the rate on one object.
 const AIM: f64 = 1.05;
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {

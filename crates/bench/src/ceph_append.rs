@@ -18,16 +18,16 @@ use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load::{self, Outcome, Runs};
 
-/// In flight where each record is an operation of its own.
+/// How many records are in flight if each is an operation of its own.
 const WRITERS: usize = 32;
-/// Writers that wait for their records where these share operations.
+/// How many writers wait for their records if several records share an operation.
 const WAITING_WRITERS: usize = 1024;
-/// The last is one past a page, which some layouts of entries take badly.
+/// The measured record sizes. The last is one byte more than a page, which is slow in some layouts.
 const SIZES: [usize; 4] = [128, 1024, 4096, 4097];
 const BATCHED_SIZE: usize = 128;
-/// Appends to one object before the next is begun, as of a log.
+/// How many records are appended to an object before the next object is begun, as in a log.
 const SLOTS: u32 = 16 * 1024;
-/// Objects that are appended to at a time, on either side.
+/// How many objects are appended to at the same time, on both sides.
 const COLUMNS: u32 = 8;
 const POOL: &str = "bench";
 const BASELINE: &str = "rados_aio_append";
@@ -129,7 +129,7 @@ async fn raw_appends(
     .await
 }
 
-/// The same as entries of maps, each set if the object's epoch is as it should be.
+/// Like [`raw_appends`], but sets each record as a map entry, if the object has the expected epoch.
 async fn guarded_sets(
     plain: &PlainClient,
     log: &LogName,

@@ -130,7 +130,8 @@ impl Clients {
         let class = ("the same through Ceph's class timeindex in C++", &compiled);
         report(figure(name(""), &nacre, script).aiming_at(STOCK_AIM));
         report(figure(name(""), &nacre, set).aiming_at(RAW_AIM));
-        // No class can be faster than no class, and none in Luau than one in C++.
+        // Two limits: an operation without a class is faster than any class, and a class in C++ is
+        // faster than one in Luau.
         report(figure(name(", no class at all"), &raw, script));
         report(figure(name(", Ceph's class timeindex in C++"), &compiled, script));
         report(figure(name(", Ceph's class timeindex in C++"), &compiled, set));
@@ -151,7 +152,7 @@ impl Clients {
         Ok(())
     }
 
-    /// One way for a while: what came of it, and what each operation took of the CPUs.
+    /// Measures one way for a while. Returns the outcome, and the CPU time of each operation.
     async fn measure(
         &self,
         way: Way,

@@ -1,4 +1,4 @@
-//! What operations on a Ceph cluster use of the CPUs.
+//! The CPU time that operations on a Ceph cluster use.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::load;
 use crate::wire::Exchange;
 
-/// A record that a task waits to become durable.
+/// A record whose task waits until it is durable.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     /// The key of the record that this one replaces, in a store with keys.
@@ -73,23 +73,23 @@ impl Writers<'_> {
         });
         let outcome = outcome.await;
         drop(sender);
-        // Why it ended says more than that it did.
+        // Return the committer's own error first, because it says why the committer ended.
         committer.join().map_err(|_| ended())??;
         Ok(outcome?.rate)
     }
 }
 
-/// A record, and whom to tell when it is durable.
+/// A record, and the channel that tells its task that it is durable.
 type Waiting = (Record, oneshot::Sender<()>);
 
-/// Makes durable what waits until nobody can send any more.
+/// Commits the waiting records, group by group, until all senders are gone.
 fn commit_all(mut sink: impl Sink, receiver: &mpsc::Receiver<Waiting>) -> Result<()> {
     while let Ok(first) = receiver.recv() {
         let waiting = std::iter::once(first).chain(receiver.try_iter());
         let (group, waiters): (Vec<_>, Vec<_>) = waiting.unzip();
         sink.commit(&group)?;
         for waiter in waiters {
-            // A task that was ended with its runtime waits for nothing.
+            // A task that ended with its runtime does not wait any more.
             let _ = waiter.send(());
         }
     }

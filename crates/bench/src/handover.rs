@@ -38,9 +38,9 @@ pub(crate) fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     Ok(())
 }
 
-/// From a thread on one CPU to a thread on another, by a socket.
+/// The time to pass a message by a socket from a thread on one CPU to a thread on another.
 fn one_way_micros(here: usize, there: usize) -> Result<f64> {
-    // Threads of their own: what they are bound to ends with them.
+    // Use new threads, because the binding of a thread to a CPU ends with the thread.
     let measured = thread::spawn(move || -> io::Result<f64> {
         let (mut ours, mut theirs) = UnixStream::pair()?;
         let peer = thread::spawn(move || -> io::Result<()> {

@@ -14,7 +14,7 @@ use crate::bench::Setup;
 use crate::processor_quota::ProcessorQuota;
 use crate::scratch::ScratchCluster;
 
-/// A node that does not say which process it is within this is not measured.
+/// How long to wait until a node reports its process id.
 const STATUS_PATIENCE: Duration = Duration::from_secs(10);
 /// How long nodes may take to make a policy live.
 const LIVE_PATIENCE: Duration = Duration::from_secs(30);
@@ -81,7 +81,7 @@ impl LimitedCluster {
         BalancerSettings { policy: Some(policy), tick }.store(client.maps()).await
     }
 
-    /// From now on no policy moves anything.
+    /// Switches the balancer off.
     ///
     /// # Errors
     /// `Unavailable`.

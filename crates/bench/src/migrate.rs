@@ -133,7 +133,7 @@ fn percentile(values: &mut [f64], of: f64) -> f64 {
     values[at.min(values.len() - 1)]
 }
 
-/// What the tasks share with the one that moves the sequencer.
+/// The data that the appending tasks share with the task that moves the sequencer.
 struct Shared {
     clock: SystemClock,
     is_over: AtomicBool,

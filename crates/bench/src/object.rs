@@ -108,7 +108,7 @@ struct Sides<'a> {
     work: Work,
 }
 
-/// Rates, one a round, by whom they are of.
+/// The rates of all rounds, by the name of the side.
 type Rates = BTreeMap<&'static str, Vec<f64>>;
 
 impl Sides<'_> {

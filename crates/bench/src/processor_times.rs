@@ -17,10 +17,9 @@ pub(crate) struct ProcessorTimes {
 }
 
 impl ProcessorTimes {
-    /// Those of now.
+    /// The present times.
     ///
-    /// # Errors
-    /// `Unsupported` if the kernel does not tell.
+    /// # Errors `Unsupported` if the kernel does not report them.
     pub fn now() -> Result<Self> {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         Self::parse(&text)

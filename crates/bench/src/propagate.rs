@@ -50,9 +50,9 @@ const PAPER_COMMIT_MILLIS: f64 = 222.0;
 /// Points of a drawn distribution.
 const DRAWN: usize = 100;
 
-/// What was seen of some updates, in milliseconds and in order.
+/// The measured times of some updates, in milliseconds and sorted.
 struct Updates {
-    /// From the request until a subscriber has the version live, of all subscribers.
+    /// For each update and subscriber, the time from the request until the version is live there.
     live: Vec<f64>,
     /// From the request until the update is committed.
     commits: Vec<f64>,
@@ -253,7 +253,7 @@ async fn activate(
             millis.push(at.saturating_sub(begin).as_secs_f64() * 1e3);
         }
     }
-    // What follows from it, the reports of all subscribers, belongs to this round.
+    // Wait for the reports of all subscribers, so that their work falls into this round.
     let reported = reported(client, &program, version, subscribers);
     let reported = tokio::time::timeout(PATIENCE, reported).await;
     reported.map_err(|_| Error::unavailable("a subscriber did not report in time"))??;

@@ -23,9 +23,10 @@ pub(crate) const NAME: &str = "raw file, one fdatasync a group";
 pub(crate) const NAME_BEHIND_WIRE: &str = "raw file behind a bare exchange on the wire";
 /// The same where each record is kept.
 pub(crate) const NAME_OF_LOG: &str = "raw file that keeps all, behind a bare exchange";
-/// Length of the file; writing starts over at its end, or so much is added there.
+/// The length of the file. When it is full, writing starts again at the beginning, or the file
+/// grows by this length.
 const FILE_BYTES: usize = 64 * 1024 * 1024;
-/// Written at a time when the file is laid out.
+/// How many bytes are written at a time when the file is created.
 const CHUNK_BYTES: usize = 1024 * 1024;
 /// The file's name in its folder.
 const FILE_NAME: &str = "raw";
@@ -64,7 +65,7 @@ pub(crate) async fn behind(
     Writers { count: writers, size, keys: 1, exchanges }.rate(file, span).await
 }
 
-/// The file, which is there as long as it is written.
+/// The file. It is deleted when this value is dropped.
 struct RawFile {
     path: PathBuf,
     file: File,

@@ -20,7 +20,7 @@ const READERS: usize = 64;
 const SIZES: [usize; 2] = [128, 4096];
 /// Entries of the log, and of the stream.
 const ENTRIES: usize = 20_000;
-/// Appended at a time while the log is filled.
+/// How many entries are appended at the same time while the log is filled.
 const FILL_BATCH: usize = 500;
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
@@ -72,7 +72,7 @@ async fn nacre(log: &Log, size: usize, span: Duration) -> Result<f64> {
     Ok(outcome.await?.rate)
 }
 
-/// Fills a stream in pipelines; answers the entries' ids.
+/// Fills a Redis stream by pipelines. Returns the ids of the entries.
 async fn fill_stream(redis: &RedisServer, stream: &str, size: usize) -> Result<Vec<String>> {
     let mut connection = redis.connect().await?;
     let mut ids = Vec::with_capacity(ENTRIES);

@@ -8,7 +8,7 @@ use nacre_object::{Error, Result};
 use redis::aio::MultiplexedConnection;
 use tokio::process::{Child, Command};
 
-/// The server's answer to the first PING is waited for so long.
+/// How long to wait for the server's answer to the first PING.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two tries to connect while it starts.
 const START_PAUSE: Duration = Duration::from_millis(10);
@@ -84,7 +84,7 @@ impl RedisServer {
 
     /// Ends the server and waits until it is gone.
     pub async fn stop(mut self) {
-        // One that died by itself has failed the bench already.
+        // A server that ended by itself has already failed the bench.
         let _ = self.process.kill().await;
     }
 }

@@ -12,14 +12,14 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Adds a round, and what each of its operations used.
+    /// Adds the outcome of a round, and the CPU time of each of its operations.
     pub fn push(&mut self, (outcome, cpu): (Outcome, CpuMicros)) {
         self.runs.push(outcome);
         self.osd_micros.push(cpu.osds);
         self.client_micros.push(cpu.client);
     }
 
-    /// The median of what an operation used of the OSDs' CPUs, in microseconds.
+    /// The median of the CPU time of an operation in the OSDs, in microseconds.
     pub fn osd_micros(&self) -> f64 {
         median(self.osd_micros.clone())
     }

@@ -31,7 +31,7 @@ const WORKERS: usize = 64;
 const SIZES: [usize; 2] = [128, 4096];
 const OBJECTS: u64 = 10_000;
 const TARGET: &str = "measured";
-/// The part of the rate without the layer that is aimed at.
+/// The aim for the rate with the layer, as a part of the rate without it.
 const AIM: f64 = 0.97;
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {

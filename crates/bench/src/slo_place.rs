@@ -10,7 +10,7 @@ use crate::load::median;
 
 const TENANTS: usize = 1000;
 const TARGETS: usize = 100;
-/// Segments of a tenant's curve: all that there may be.
+/// The number of segments of a tenant's curve: the most that a curve may have.
 const SEGMENTS: usize = nacre_qos::limits::MAX_CURVE_SEGMENTS;
 const AIM_SECONDS: f64 = 60.0;
 

@@ -18,7 +18,7 @@ use crate::scratch;
 
 /// A cluster that does not serve after this has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between attempts to reach a cluster that is not there yet.
+/// The pause between two attempts to reach a cluster that is still starting.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 /// After this time a started cluster is idle.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ async fn once(program: &Path, folder: &Path) -> Result<(Duration, f64)> {
     let started = clock.monotonic() - begin;
     time::sleep(IDLE_AFTER).await;
     let memory = memory_mib(&up)?;
-    // The nodes end with the pipe from their supervisor.
+    // The nodes end when the pipe from their supervisor closes.
     up.kill()
         .await
         .map_err(|error| Error::unavailable(format!("`nacre up` cannot be ended: {error}")))?;
@@ -91,7 +91,7 @@ fn memory_mib(up: &Child) -> Result<f64> {
     let pid = up.id().ok_or_else(unreadable)?;
     let read = |path: String| std::fs::read_to_string(path).map_err(|_| unreadable());
     let mut pids = vec![pid.to_string()];
-    // A child belongs to the thread that made it.
+    // The kernel lists each child process under the thread that started it.
     for thread in
         std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| unreadable())?.flatten()
     {

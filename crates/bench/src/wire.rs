@@ -14,17 +14,17 @@ use crate::scratch::ScratchCluster;
 
 /// What it is called as a baseline.
 pub(crate) const NAME: &str = "bare exchange of the same bytes on the wire";
-/// About what an operation carries or gets besides its payload: names, ids, version.
+/// About how many bytes a request or an answer has besides its payload: names, ids, version.
 const ENVELOPE_BYTES: usize = 64;
 /// An exchange that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A session with a cluster's node, of its own.
+/// A separate session with a node of the cluster.
 #[derive(Debug)]
 pub(crate) struct Wire(Session);
 
 impl Wire {
-    /// To the first node of this role.
+    /// Opens a session with the first node of this role.
     ///
     /// # Errors
     /// `NotFound` if the cluster has no such node.
@@ -66,8 +66,7 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// Asks once.
     ///
-    /// # Errors
-    /// `Unavailable` if no answer comes, `Corrupt` if it is another.
+    /// # Errors `Unavailable` if no answer comes, `Corrupt` if the answer is a different one.
     pub async fn once(&self) -> Result<()> {
         let question = self.question.clone();
         let answer = self.session.ask(NODE_SERVICE, "exchange", question, PATIENCE).await?;

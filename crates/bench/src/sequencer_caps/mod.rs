@@ -27,16 +27,17 @@ use contended::{Point, Sharing, TWO};
 pub(crate) use paper_figure::measure as measure_figure;
 
 const TARGETS: usize = 1;
-/// Objects and slots of a stripe: at ten million positions a second a stripe lasts some seconds.
+/// The width of a stripe in objects; the next constant is the number of slots. At ten million
+/// positions a second, a stripe lasts some seconds.
 const WIDTH: u32 = 64;
 const SLOTS: u32 = 1 << 20;
-/// Calls that are timed together where one takes some hundred nanoseconds.
+/// How many calls are timed together if one takes only some hundred nanoseconds.
 const CALLS: usize = 1000;
 /// Positions a second of one client, in the Malacology paper.
 const PAPER: f64 = 6e6;
-/// How many times that is aimed at: 10 million a second.
+/// The aim, as a multiple of [`PAPER`]: 10 million a second.
 const AIM: f64 = 10.0 / 6.0;
-/// The same for a sequencer in Luau: one million a second.
+/// The aim for a sequencer in Luau, as a multiple of [`PAPER`]: one million a second.
 const AIM_IN_LUAU: f64 = 1.0 / 6.0;
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
