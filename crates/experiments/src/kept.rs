@@ -46,7 +46,7 @@ impl Measurement {
 
 /// A report that is kept as JSON.
 pub trait Kept: Serialize + DeserializeOwned {
-    /// Reads what was kept.
+    /// Reads a stored report.
     ///
     /// # Errors
     /// `Invalid` for anything else.
@@ -56,7 +56,7 @@ pub trait Kept: Serialize + DeserializeOwned {
         })
     }
 
-    /// The text to keep.
+    /// The text of the report, to be stored.
     ///
     /// # Errors
     /// `Invalid` if JSON cannot hold the report.

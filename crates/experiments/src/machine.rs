@@ -1,4 +1,4 @@
-//! The machine that measured, as far as it tells.
+//! The machine on which a figure was measured, as far as the system describes it.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one; what it does not tell is unknown.
+    /// Describes this machine. Values that the system does not report are unknown.
     pub fn this() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let kibibytes = field(&read("/proc/meminfo"), "MemTotal")
@@ -38,7 +38,7 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
-/// What a file of `/proc` says of something, at its first mention.
+/// The first value of a field in a file of `/proc`.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -18,7 +18,7 @@ pub(crate) enum Work {
 pub(crate) enum Over {
     /// Entries of these sizes, in bytes.
     Sizes(Vec<usize>),
-    /// Time: so many spans one after another, of entries of one size.
+    /// The axis is time: this many spans one after another, with entries of one size.
     Time { spans: usize, bytes: usize },
 }
 

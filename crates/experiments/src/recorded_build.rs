@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::figure_chart::rounded;
 use crate::workloads::{Workload, units, variation};
 
-/// A longer recording is not a build on one machine.
+/// The longest recording in seconds. A longer one cannot be a build on one machine.
 const MOST_SECONDS: u64 = 24 * 3600;
-/// Directories that a summary names.
+/// How many directories a summary names.
 const BUSIEST: usize = 12;
 
 /// A build that was recorded.
@@ -85,7 +85,7 @@ impl RecordedBuild {
         }
     }
 
-    /// Reads what was recorded.
+    /// Reads a recording.
     ///
     /// # Errors
     /// `Invalid` for anything else, and for a recording without operations.

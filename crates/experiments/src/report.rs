@@ -128,7 +128,7 @@ impl Report {
 impl Kept for Report {}
 
 impl Series {
-    /// Of a strategy, whose outcomes are by point and round.
+    /// The series of a strategy, from its outcomes by point and round.
     pub(crate) fn new(
         strategy: &Strategy,
         plan: &Plan,

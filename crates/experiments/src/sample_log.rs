@@ -27,7 +27,7 @@ pub(crate) const STRIPES: u64 = 8;
 const EPOCH: Value = Value::Int(1);
 /// The status of what was done.
 const DONE: Value = Value::Int(0);
-/// Requests under way while a log is filled or removed.
+/// How many requests are in flight while a log is filled or removed.
 const AT_ONCE: usize = 32;
 /// Objects removed by one call of the engine's.
 const REMOVED_AT_ONCE: usize = 256;

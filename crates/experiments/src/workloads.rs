@@ -96,7 +96,7 @@ pub(crate) fn separate_directories(clients: usize, seed: u64) -> Workload {
     Workload { units, jobs, clients_per_unit: 1.0 }
 }
 
-/// The same workload with the units dealt out to the ranks in turn.
+/// The same workload with the units assigned to the ranks in turn.
 pub(crate) fn dealt_out(mut workload: Workload) -> Workload {
     workload.units.iter_mut().for_each(|units| units.first_rank = None);
     workload

@@ -26,17 +26,17 @@ use crate::workloads::{ENTRIES_BEFORE_FRAGMENTS, Workload};
 const TICK_SECONDS: u32 = 2;
 /// The half-life of the counters of directories: half of a tick, as usual in Ceph.
 const HALF_LIFE_SECONDS: u32 = 1;
-/// How often a rank looks whether a tick is over.
+/// How often a rank checks whether a tick is over.
 const LOOK_SECONDS: u32 = 1;
 /// Directory entries that a client of Ceph keeps unless told otherwise.
 const CLIENT_CACHE: f64 = 16_384.0;
 /// How often the counters of the ranks are read.
 const SAMPLE: Duration = Duration::from_millis(500);
-/// How often it is looked whether the ranks have loaded a policy.
+/// How often to check whether the ranks have loaded a policy.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How long the ranks may take to load a policy, or to hand over placed directories.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Directories are placed when no rank has handed over any for so long.
+/// The directories count as placed when no rank has handed over any for this long.
 const PLACED: Duration = Duration::from_secs(3);
 
 /// What balances the ranks.
@@ -48,14 +48,14 @@ pub(super) enum Balancer {
     Policy(PolicyPlan),
 }
 
-/// Where the directories are at the beginning.
+/// On which ranks the directories are at the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Placement {
     /// All on the first rank.
     FirstRank,
-    /// Dealt out to the ranks in turn, and pinned there.
+    /// Assigned to the ranks in turn, and pinned there.
     Pinned,
-    /// Dealt out by Ceph, by a hash of each directory.
+    /// Distributed by Ceph, by a hash of each directory.
     Hashed,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct CephFsTrial {
     pub workload: fn(usize, u64) -> Workload,
     pub placement: Placement,
     pub balancer: Balancer,
-    /// Nothing balances in so many first steps of the jobs.
+    /// The number of steps at the beginning of each job during which no balancer runs.
     pub quiet_steps: usize,
 }
 
@@ -301,7 +301,7 @@ impl Site {
         }
     }
 
-    /// Waits until the ranks have handed over what is placed elsewhere.
+    /// Waits until the ranks have handed over the directories that are placed on other ranks.
     async fn await_placed(&self) -> Result<()> {
         let clock = SystemClock::default();
         let end = clock.monotonic() + DEADLINE;

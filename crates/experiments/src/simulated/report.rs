@@ -22,9 +22,9 @@ pub struct SimulatedReport {
     /// The recorded build that clients do, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildSummary>,
-    /// What chance depends on: all was simulated once for each.
+    /// The seeds of the random numbers. Everything was simulated once for each seed.
     pub seeds: Vec<u64>,
-    /// How long things took, if the balancing simulator computed it.
+    /// The costs of the balancing simulator, if it computed the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CostModel>,
     /// The values of the paper that has this figure, each with the simulated value.

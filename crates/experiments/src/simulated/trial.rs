@@ -34,7 +34,7 @@ pub(super) struct Trial<'a> {
     pub clients: usize,
 }
 
-/// How long things take in all figures of the Mantle paper.
+/// The costs in all figures of the Mantle paper.
 pub(super) fn costs() -> CostModel {
     CostModel {
         service_seconds: CREATE_SECONDS / CLIENTS_OF_A_RANK,
