@@ -147,7 +147,7 @@ impl Mount {
     pub fn set_attribute(&self, path: &CStr, name: &CStr, value: &[u8]) -> Result<i32, i32> {
         let (path, name) = (path.as_ptr(), name.as_ptr());
         let start = value.as_ptr().cast();
-        // SAFETY: so many bytes of the value are read.
+        // SAFETY: libcephfs reads only this many bytes of the value.
         check(unsafe {
             (self.library.ceph_setxattr)(self.handle, path, name, start, value.len(), 0)
         })
@@ -185,7 +185,7 @@ impl Mount {
         outcome
     }
 
-    /// Gives an MDS a command, and waits; answers what it printed.
+    /// Sends a command to an MDS, and waits. Returns the output of the command.
     pub fn ask_mds(&self, mds: &CStr, command: &CStr) -> Result<Vec<u8>, i32> {
         let mut commands = [command.as_ptr()];
         let (mut output, mut text) = (ptr::null_mut(), ptr::null_mut());
@@ -210,7 +210,7 @@ impl Mount {
         check(status).map(|_| answer)
     }
 
-    /// A copy of a buffer of libcephfs', which is freed.
+    /// Copies a buffer of libcephfs, and frees the buffer.
     fn take(&self, start: *mut c_char, length: usize) -> Vec<u8> {
         if start.is_null() {
             return vec![];

@@ -65,7 +65,7 @@ pub struct Rank {
     pub ceph_version: String,
 }
 
-/// What ranks report of a policy in the cluster log.
+/// The reports of ranks about a policy in the cluster log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reports {
     /// Whether rank 0 has loaded the policy.
@@ -235,7 +235,7 @@ fn map_of(map: &Value, metadata: &Value) -> Result<FsMap> {
         let known = metadata.as_array()?.iter().find(|known| known["name"] == mds)?;
         Some(text(&known["ceph_version_short"]))
     };
-    // A follower of a rank, as standby-replay, has its number.
+    // A standby-replay MDS has the same number as the rank that it follows.
     let serves = |info: &&Value| {
         info["rank"].as_i64().is_some_and(|rank| rank >= 0) && info["state"] != "up:standby-replay"
     };

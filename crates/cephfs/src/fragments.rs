@@ -12,7 +12,7 @@ const WHOLE: &str = "*";
 pub struct Subtrees(Vec<(String, i64)>);
 
 impl Subtrees {
-    /// Reads what `ceph tell mds.X get subtrees` answers.
+    /// Reads the output of `ceph tell mds.X get subtrees`.
     ///
     /// # Errors
     /// `Corrupt` if it is no list.
@@ -25,7 +25,8 @@ impl Subtrees {
         Ok(Self(list.iter().filter_map(subtree).collect()))
     }
 
-    /// The rank that serves a directory: that of the deepest subtree that holds it.
+    /// The rank that serves a directory: the rank of the deepest subtree that contains the
+    /// directory.
     fn rank_of(&self, path: &str) -> Option<i64> {
         let holds = |root: &str| {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
