@@ -8,7 +8,7 @@ use crate::span::{LineColumn, LineIndex, Span};
 /// Whether a program with this mistake can be compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It cannot.
+    /// The program cannot be compiled.
     Error,
     /// The program compiles, but a rule probably does not mean what its author wanted, or costs
     /// more than it seems to.
@@ -25,7 +25,7 @@ impl Severity {
     }
 }
 
-/// One mistake, or one doubt.
+/// One mistake or one warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Whether the program can be compiled.
@@ -143,7 +143,7 @@ fn window(line: &str, at: usize) -> (String, usize) {
 pub(crate) struct Diagnostics(Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// Where what was found is.
+    /// The positions of all mistakes and warnings.
     pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         self.0.iter().map(|one| one.span)
     }
@@ -190,7 +190,7 @@ pub(crate) fn listing<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// So many of something.
+/// A number with a noun, for messages: `1 row`, `2 rows`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -13,7 +13,7 @@ pub enum Whereabouts {
     Settled,
     /// In a former layout, or between one and the present one.
     Elsewhere,
-    /// It is none of the class's objects.
+    /// The object does not belong to the class.
     Foreign,
 }
 
@@ -31,7 +31,7 @@ impl Marks {
         Self { signatures: emit::signatures(program, views) }
     }
 
-    /// Where an object is whose entry this is.
+    /// The state of the object that has this entry.
     pub fn whereabouts(&self, entry: &[u8]) -> Whereabouts {
         // The entry begins with a letter, which says whether the object is migrating, and the
         // digits of a layout.

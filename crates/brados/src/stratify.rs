@@ -176,7 +176,7 @@ fn shown_cycle(program: &Program, edge: &Edge, cycle: &[Edge]) -> String {
     named.join(" → ")
 }
 
-/// Which rule of the cycle could be deferred.
+/// Suggests which rule of the cycle could write at the end of the request instead.
 fn way_out<'e>(program: &Program, source: &str, steps: impl Iterator<Item = &'e Edge>) -> String {
     let lines = crate::span::LineIndex::new(source);
     let tables = steps.filter(|step| program.collection(step.to).kind == Kind::Table);

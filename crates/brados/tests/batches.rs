@@ -1,4 +1,5 @@
-//! A refused request of a batch changes nothing, whatever the reason, and the others go on.
+//! Tests batches: a refused request changes nothing, whatever the reason, and the other requests
+//! still run.
 
 mod support;
 
@@ -7,7 +8,7 @@ use support::{Outcome, Subject, as_a_batch, one_by_one, shown};
 
 /// The greatest number there is.
 const MOST: i64 = (1 << 53) - 1;
-/// Bytes of a key that is too long, just.
+/// The length in bytes of a key that is one byte too long.
 const TOO_LONG: usize = 4097;
 
 /// Runs requests of a method one by one and as a batch, and checks that the results are the same.
@@ -61,7 +62,7 @@ end
     assert_eq!(statuses, [0, -22, 0]);
 }
 
-/// Rows are put by one, or several, and moved with what they say.
+/// A program that puts one row or two, deletes rows, and moves rows with their values.
 const SUMS: &str = "state do
   table :t, [:k:int] => [:v:int]
   interface input, :put, [:k:int, :v:int]

@@ -101,7 +101,7 @@ fn a_conflict_is_reported_with_the_key_and_both_rows() {
         ] {
             let error = subject.call(method, &row).unwrap_err();
             assert_eq!(error.kind(), nacre_object::ErrorKind::Conflict, "{error}");
-            // In another layout the rows of a table are met in another order.
+            // In another layout the class may read the rows of a table in another order.
             let told = told.split([':', ' ']).filter(|word| *word != "and");
             assert!(told.into_iter().all(|word| error.message().contains(word)), "{error}");
         }

@@ -10,10 +10,11 @@ use nacre_brados::{Severity, Value, check, compile, format};
 use nacre_clock::{Clock, SystemClock};
 use support::{Subject, shown};
 
-/// Unoptimised, on a busy machine; an honest program takes milliseconds.
+/// The deadline, for an unoptimised compiler on a busy machine. An ordinary program takes
+/// milliseconds.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// Whether it compiles, which is found out in time.
+/// Whether a program compiles. Checks that the compiler decides this in time.
 fn compiles(what: &str, source: &str) -> bool {
     let clock = SystemClock::default();
     let before = clock.monotonic();

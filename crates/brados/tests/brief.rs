@@ -18,7 +18,7 @@ fn library(name: &str) -> String {
     fs::read_to_string(Path::new(PROGRAMS).join(name).with_extension("brados")).unwrap()
 }
 
-/// A program of one table, `log`, and an input `ask` of a number, with these rules.
+/// A program with these rules, a table `log`, and an input `ask` whose row is a number.
 fn with_rules(rules: &str) -> String {
     format!(
         "state do
@@ -50,7 +50,7 @@ fn a_method_that_may_scan_rows_takes_unbounded_time() {
         ("ret <= (ask * log).lefts(:pos => :pos)", true),
         ("log <+- ask{|a| [a.pos, '']}", true),
         ("log <+ ask.notin(log, :pos => :pos){|a| [a.pos, '']}", true),
-        // Rows that are spelled out, of which a product has any number.
+        // Literal rows: a join of several lists of them may have any number of rows.
         (
             "temp :a <= [[1], [2]]; temp :b <= [[3], [4]]; ret <= (a * b).pairs{|a, b| [a.c0 + b.c0]}",
             false,
@@ -59,12 +59,12 @@ fn a_method_that_may_scan_rows_takes_unbounded_time() {
         ("ret <= (ask * log).rights{|l| [l.pos]}", false),
         ("ret <= (ask * owner).rights{|o| [o.pos] if o.name == 'a'}", false),
         ("log <+ ask.notin(owner, :pos => :pos){|a| [a.pos, '']}", false),
-        // The end of a table, which lies behind what was removed there.
+        // The end of a table. The search for it may pass many removed rows.
         (
             "temp :last <= log.group([], max(:pos)); ret <= (ask * last).pairs{|a, l| [l.max_pos]}",
             false,
         ),
-        // A greatest row that may be the one that goes.
+        // A greatest value, whose row may be removed.
         ("temp :most <= owner.group([:name], max(:pos)); owner <- ask{|a| ['a', a.pos]}", false),
         ("temp :most <= owner.group([:name], max(:pos)); owner <+ ask{|a| ['a', a.pos]}", true),
         ("temp :many <= owner.group([:name], count); owner <- ask{|a| ['a', a.pos]}", true),

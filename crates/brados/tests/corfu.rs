@@ -17,7 +17,7 @@ const MAX_LAYOUTS: usize = 8;
 /// Steps that read or change the stored form of an object. The Brados class stores objects in
 /// another form, so this test skips these steps.
 const NATIVE_STEPS: [&str; 6] = ["create", "header", "flip-header", "entry", "key", "fill-map"];
-/// Steps about encodings and about how many entries are kept.
+/// Steps about encodings, and about the number of stored entries. This test skips them.
 const SKIPPED_STEPS: [&str; 3] = ["raw", "entries", "read_batch"];
 
 fn status_name(status: i64) -> String {
@@ -40,7 +40,7 @@ fn only<'a>(outputs: &'a [OutputRows], name: &str) -> Option<&'a Value> {
     rows[0].first()
 }
 
-/// What came of an operation, in the words of the cases.
+/// The outcome of an operation, in the words of the cases.
 fn outcome(subject: &Subject, method: &str, row: &[Value]) -> String {
     let outputs = subject.call(method, row).unwrap_or_else(|error| panic!("{method}: {error}"));
     if let Some(Value::Bytes(data)) = only(&outputs, "entry") {
@@ -111,10 +111,10 @@ fn run(case: &str, subject: &Subject) -> usize {
         let outcomes: Vec<_> =
             requests.iter().map(|(method, row)| outcome(subject, method, row)).collect();
         let wanted: Vec<_> = expected.split_whitespace().collect();
-        // A batch that is refused as a whole says so once.
+        // A batch that is refused as a whole has one outcome for all its requests.
         let agrees = outcomes.iter().enumerate().all(|(at, got)| {
             let wanted = wanted.get(at).unwrap_or(&wanted[0]);
-            // Whether nothing is left it may find out only when it is asked again.
+            // The class may find out only at the next request that nothing is left.
             got == wanted || (got == "left" && *wanted == "done")
         });
         assert!(

@@ -15,7 +15,7 @@ use support::cases;
 
 const PRELUDE: &str = include_str!("diagnostics/prelude.brados");
 
-/// The program of a case, and how many lines of it are not its own.
+/// The program of a case, and the number of lines that the prelude adds to it.
 fn program_of(text: &str) -> (String, u32) {
     if text.lines().any(|line| line.trim_start().starts_with("state"))
         || text.starts_with("# whole")

@@ -15,9 +15,9 @@ use nacre_fuzz::{fuzz, fuzz_slow};
 use support::Subject;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
-/// Inputs of a short run where each is compiled and loaded.
+/// How many inputs a short run tries if each is compiled and loaded.
 const PROGRAMS_SHORT_RUN: u64 = 6_000;
-/// No program takes longer to compile, on a busy machine and unoptimised.
+/// No program may take longer to compile, even with an unoptimised compiler on a busy machine.
 const MAX_TIME: Duration = Duration::from_secs(5);
 
 /// Programs of the data files.

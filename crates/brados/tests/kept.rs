@@ -16,7 +16,7 @@ use support::layouts;
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class");
 const RANDOM_PROGRAMS: u64 = 60;
-/// Layouts of each program that are looked at, each with those after it as former ones.
+/// How many layouts of each program are checked, each with the later ones as former layouts.
 const MAX_LAYOUTS: usize = 4;
 
 /// The instructions of a class, function by function, as `luac -l` lists them.
@@ -35,7 +35,8 @@ fn listing(lua: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The assignments of a class's functions to what outlives a call of them.
+/// The assignments in a class's functions to variables that exist longer than a call of the
+/// function.
 fn lasting_assignments(lua: &str) -> Vec<String> {
     let listing = listing(lua);
     let (mut is_main, mut found) = (true, vec![]);

@@ -161,7 +161,7 @@ fn the_space_of_a_removed_row_is_reused() {
         }
         assert_eq!(ask(&subject, "all", 0), "nothing");
     }
-    // Twenty places of each of the sizes up to 112, 128, 160 and 192 bytes at most.
+    // At most twenty blocks of each of the sizes 112, 128, 160 and 192 bytes.
     assert!(subject.size() <= 20 * (112 + 128 + 160 + 192), "{}", subject.size());
 }
 

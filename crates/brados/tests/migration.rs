@@ -41,7 +41,7 @@ bloom do
   told <= (all * last).rights
 end
 ";
-/// Layouts of which every pair is tried; `NACRE_SEEDS=n` takes n times as many.
+/// How many layouts are tried, in every pair. `NACRE_SEEDS=n` takes n times as many.
 const LAYOUTS: usize = 7;
 /// Requests before each change of what goes on.
 const REQUESTS: usize = 12;
@@ -91,7 +91,8 @@ impl<'a> Pair<'a> {
         self.request();
     }
 
-    /// Whether the object is settled after a step with a request after it.
+    /// Does a step of the migration and then a request. Returns whether the object was settled
+    /// after the step.
     fn step(&mut self) -> bool {
         let is_moving = self.subject.migrate();
         self.request();
@@ -127,7 +128,7 @@ fn migrate(compiled: &Compiled, from: &Layout, to: &Layout, seed: u64) -> usize 
     steps
 }
 
-/// What the keys of an object's map begin with.
+/// The beginnings of the keys of an object's map.
 fn kinds_of_keys(subject: &Subject) -> Vec<String> {
     let kind = |key: &[u8]| {
         let end = key.iter().position(|byte| matches!(byte, b'.' | b'@' | b'~'));
@@ -228,7 +229,7 @@ fn rows_that_leave_slots_keep_no_bytes_of_the_slot() {
         fill(&fresh, 20);
         for becomes in [Subject::becomes, Subject::becomes_slow] {
             let subject = Subject::new(&with_layout(PROGRAM, &wide, &[]));
-            // Behind the present data of a slot are bytes of the slot's earlier data.
+            // After the present data of a slot come bytes of the slot's earlier data.
             fill(&subject, 90);
             each(&subject, "drop", None);
             fill(&subject, 20);
@@ -258,7 +259,7 @@ fn a_migration_reads_empty_slots_in_several_steps() {
     [0, 2000].into_iter().for_each(|pos| assert_eq!(get(pos), format!("row({pos}, 'data', 'x')")));
 }
 
-/// Two tables, of one of which the greatest key is asked for.
+/// Two tables. A method returns the greatest key of one of them.
 const ENDS: &str = "state do
   table :first, [:pos:int] => [:data:bytes]
   table :second, [:pos:int] => [:data:bytes]
@@ -296,7 +297,7 @@ fn the_greatest_key_is_correct_although_an_earlier_class_did_not_store_it() {
     assert_eq!(end(), "last(7)");
 }
 
-/// What a request of a test came to, in the words of scripts.
+/// The outcome of a request of a test, in the words of scripts.
 fn ask(subject: &Subject, method: &str, row: &[Value]) -> String {
     shown(&subject.call(method, row))
 }

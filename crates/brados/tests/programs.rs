@@ -43,7 +43,7 @@ fn script(path: &Path) -> Script {
     Script::parse(&read(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Runs a case up to the first request that comes to something else.
+/// Runs a case, up to the first request with an unexpected outcome.
 fn run(subject: &Subject, case: &Case, path: &Path) -> Option<String> {
     case.steps.iter().find_map(|step| {
         let outcome = subject.step(step);
@@ -158,7 +158,7 @@ fn programs_are_formatted() {
     }
 }
 
-/// What a method of a program replies to numbers, as scripts write it.
+/// The reply of a program's method to a row of numbers, as scripts write it.
 fn reply(subject: &Subject, method: &str, numbers: &[i64]) -> Vec<OutputRows> {
     let row: Vec<_> = numbers.iter().map(|number| Value::Int(*number)).collect();
     subject.call(method, &row).unwrap_or_else(|error| panic!("{method} {numbers:?}: {error}"))

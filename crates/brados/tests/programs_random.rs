@@ -30,14 +30,15 @@ const MAX_LAYOUTS: usize = 64;
 const ORDERS: u64 = 6;
 const REQUESTS: usize = 60;
 
-/// A program and what its script says of it.
+/// A program, with data from its test script.
 struct Program {
     name: String,
     source: String,
     compiled: Compiled,
-    /// The rows that its methods are asked with.
+    /// For each method, the rows of its requests in the script.
     rows: BTreeMap<String, Vec<Vec<Value>>>,
-    /// The methods that tell a status, and those that may conflict.
+    /// The methods that reply a status. The next field has the methods that may fail with a
+    /// conflict.
     telling: BTreeSet<String>,
     conflicting: BTreeSet<String>,
 }
@@ -67,7 +68,7 @@ impl Program {
         Self { name, source, compiled, rows, telling, conflicting }
     }
 
-    /// A method and a row of which each column is one that it is asked with.
+    /// A random method, and a row for it. Each column is taken from some request of the script.
     fn request(&self, random: &mut Random) -> (&str, Vec<Value>) {
         let methods: Vec<_> = self.rows.iter().collect();
         let (method, rows) = random.pick(&methods).unwrap();

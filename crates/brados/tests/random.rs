@@ -71,7 +71,8 @@ fn messages(subject: &Subject) -> Vec<String> {
     .collect()
 }
 
-/// Draws what is about layouts apart from programs and requests.
+/// The seed for layouts. With a separate seed, layouts do not change the programs and requests of a
+/// seed.
 const LAYOUT_SEED: u64 = 0x6c61_796f_7574;
 /// Two widths of slots in bytes. The first is too small for some rows, the second is large enough
 /// for most.
@@ -93,7 +94,7 @@ fn layout(compiled: &Compiled, random: &mut Random, seen: &mut Seen) -> Layout {
     layout
 }
 
-/// Layouts that an object may be in before it is settled in the last.
+/// In how many layouts an object may be, one after another.
 const MAX_LAYOUTS: usize = 5;
 
 /// An object that goes from layout to layout.

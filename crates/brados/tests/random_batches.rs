@@ -16,13 +16,14 @@ use support::{Subject, as_a_batch, one_by_one};
 
 const PROGRAMS: u64 = 80;
 const ROUNDS: usize = 12;
-/// Requests drawn at a time; those of one method are a batch.
+/// How many requests are drawn at a time. Those of one method form a batch.
 const REQUESTS: usize = 8;
 /// Two widths of slots in bytes. The first is too small for some rows, the second is large enough
 /// for most.
 const SLOT_BYTES: [u32; 2] = [6, 24];
 
-/// Runs one seed's program; how many requests of it were refused, if it compiles.
+/// Runs one seed's program. Returns how many of its requests were refused; `None` if it does not
+/// compile.
 fn run(seed: u64) -> Option<usize> {
     let mut random = Random::seeded(seed);
     let program = Generated::new(&mut random);

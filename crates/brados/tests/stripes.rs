@@ -137,7 +137,7 @@ impl Stripe {
     }
 }
 
-/// What there is to compare: outputs by name, without those apart.
+/// The outputs to compare, by name: all except those that each stripe computes from its own rows.
 fn comparable(
     outputs: Vec<OutputRows>,
     apart: &BTreeSet<String>,

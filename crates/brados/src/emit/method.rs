@@ -1,4 +1,4 @@
-//! One method, from request to reply.
+//! Emits one method, from request to reply.
 
 use std::collections::{HashMap, HashSet};
 

@@ -92,7 +92,7 @@ impl MethodWriter<'_> {
             Target::Table => {
                 let row = match row {
                     Row::Table(row) => row.as_str(),
-                    // It is looked at more than once.
+                    // The code uses the row more than once.
                     Row::Scalars(_) => {
                         self.out.put(format!("local row = {whole}"));
                         "row"

@@ -1,4 +1,4 @@
-//! Where everything that is stored lies, in words.
+//! Describes where all stored data is.
 
 use super::Explainer;
 use crate::ir::CollectionId;

@@ -1,4 +1,4 @@
-//! How a program can be striped, in words.
+//! Describes how a program can be striped.
 
 use crate::compile::Compiled;
 use crate::ir::CollectionId;

@@ -10,7 +10,7 @@ use crate::limits::{MAX_LISTED_LAYOUTS, MAX_SLOT_BYTES, MIN_SLOT_BYTES};
 /// Widths that a slot can have.
 const SLOT_BYTES: RangeInclusive<u32> = MIN_SLOT_BYTES..=MAX_SLOT_BYTES;
 
-/// What there is to choose of.
+/// The possible layouts of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choices {
     /// The tables, in the order of their declaration, without those that are fields of the header.

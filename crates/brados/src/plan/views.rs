@@ -45,7 +45,7 @@ pub enum Edge {
     Last,
 }
 
-/// How an aggregate is kept.
+/// How an aggregate is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptAs {
     /// The aggregate is not stored. It is the greatest or least key of a table that is in the map

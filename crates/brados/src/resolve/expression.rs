@@ -63,7 +63,7 @@ impl<'a> Resolver<'a> {
             );
         }
         let condition = self.expr(&Scope { sources, parameters }, &block.body)?;
-        // What computes comes last, as in joins.
+        // Conditions that compute come last, as in joins.
         let span = condition.span;
         let mut all = condition.conjuncts();
         all.sort_by_key(Expr::computes);

@@ -49,7 +49,7 @@ pub enum Route {
     Column(usize),
     /// Any one stripe: the method only reads data that every stripe has.
     Any,
-    /// Every one.
+    /// All stripes.
     Every {
         /// The outputs that each stripe answers for itself.
         apart: Vec<CollectionId>,

@@ -69,7 +69,7 @@ fn value(random: &mut Random, column: &Column) -> Value {
 struct Generator<'a> {
     random: &'a mut Random,
     rules: String,
-    /// Declarations of what rules fill that could be a `temp`.
+    /// Declarations of collections that could also be a `temp`.
     state: String,
     readable: Vec<Relation>,
     temps: usize,
@@ -172,7 +172,7 @@ impl Generator<'_> {
         let picked = fitting.swap_remove(at);
         let is_number = wanted.ty == Ty::Int && !picked.is_empty();
         match is_number && !wanted.may_be_nil && self.random.one_in(8) {
-            // Only what ends: a recursion that counts would not.
+            // Keep the numbers in a small range, because a recursion that counts up would not end.
             true => format!("({picked} * {picked}) % 3"),
             false => picked,
         }

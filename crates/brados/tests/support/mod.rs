@@ -85,7 +85,7 @@ fn in_small_steps(mut lua: String) -> String {
     lua
 }
 
-/// The bounds of [`Subject::becomes_slow`] that the class of a program does not have.
+/// The bounds, replaced by [`Subject::becomes_slow`], that do not occur in the class of a program.
 pub fn bounds_missing(source: &str) -> Vec<&'static str> {
     let lua = class_of(source);
     BOUNDS.into_iter().map(|(bound, _)| bound).filter(|bound| !lua.contains(bound)).collect()
@@ -100,7 +100,7 @@ impl Subject {
         Self::of_class(source)
     }
 
-    /// As [`Subject::new`], where nothing that nacre adds to `objclass` is there.
+    /// As [`Subject::new`], but without nacre's additions to `objclass`.
     pub fn on_stock(source: &str) -> Self {
         let mut subject = Self::of_class(&format!("{WITHOUT_EXTENSIONS}{}", class_of(source)));
         subject.is_stock = true;
@@ -134,7 +134,7 @@ impl Subject {
         }
     }
 
-    /// Another program takes the object over, which does little in one go.
+    /// Gives the object the class of another program, with small bounds on what one step does.
     pub fn becomes_slow(&self, source: &str) {
         self.becomes_class(&in_small_steps(class_of(source)));
     }
@@ -144,7 +144,7 @@ impl Subject {
         self.install(&format!("{before}{lua}"));
     }
 
-    /// One step of a migration; whether there is more to do.
+    /// Does one step of a migration. Returns whether there is more to do.
     pub fn migrate(&self) -> bool {
         let reply = self.call("layout_migrate", &[]).expect("an object can be migrated");
         match &reply[..] {
@@ -282,7 +282,7 @@ impl Subject {
         }
     }
 
-    /// All that the object holds: its map, its stream, its attributes.
+    /// All contents of the object: its map, its stream and its attributes.
     pub fn content(&self) -> (Vec<(Bytes, Bytes)>, Option<OpResult>, Option<OpResult>) {
         let stream = self.submit(Op::Read { offset: 0, length: u64::MAX }).ok();
         (self.entries(), stream, self.submit(Op::GetAttributes).ok())
@@ -302,7 +302,7 @@ fn call(method: &str, input: Vec<u8>) -> Op {
     })
 }
 
-/// What a request came to: its status, and what it replied or why it failed.
+/// The outcome of a request: its status, and its reply or error.
 pub type Outcome = (Status, Vec<u8>);
 
 /// What requests of a method come to.
@@ -326,7 +326,7 @@ pub fn as_a_batch(subject: &Subject, method: &str, rows: &[Vec<Value>]) -> Vec<O
     answers.into_iter().map(|answer| (answer.status, answer.output.to_vec())).collect()
 }
 
-/// What came of a request, in the words of test scripts.
+/// The outcome of a request, in the words of test scripts.
 pub fn shown(outcome: &Result<Vec<OutputRows>>) -> String {
     match outcome {
         Ok(outputs) => shown_reply(outputs),
