@@ -13,7 +13,7 @@ use support::{Node, small_budget};
 #[test]
 fn hostile_scripts_end_in_time_and_leave_their_object_unchanged() {
     let node = Node::with_budget(small_budget());
-    // Of a CPU, as the budget counts: a busy machine may stop a thread for longer.
+    // Measure CPU time, as the budget does, because a busy machine may stop a thread for longer.
     let clock = SystemClock::default();
     let time = || clock.thread_time().expect("this system tells a thread's time");
     node.submit("o", vec![Op::WriteFull { data: Bytes::from_static(b"as it was") }]).unwrap();

@@ -188,7 +188,7 @@ impl House {
         node.submit("victim", ops).unwrap()
     }
 
-    /// Runs a body on an object of its own and sees that nothing else has changed.
+    /// Runs a body on an object of its own, and checks that no other object has changed.
     fn attack(&self, what: &str, body: &str) {
         let script = format!("function h(input, output) {body} end objclass.register(h)");
         if let Err(error) = self.node.eval("own", &script, "h", b"in") {
@@ -262,7 +262,7 @@ fn the_interface_lists_exactly_the_host_functions() {
     assert_eq!(declared, there);
 }
 
-/// Every host function with every kind of argument it was not made for.
+/// Calls every host function with every kind of unsuitable argument.
 #[test]
 fn host_functions_survive_arguments_of_every_kind() {
     let house = House::new();

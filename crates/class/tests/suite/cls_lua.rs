@@ -59,7 +59,7 @@ fn bufferlist_input_is_a_versioned_struct_of_script_handler_and_input() {
 #[test]
 fn the_chunk_runs_and_then_the_registered_global_of_that_name() {
     let node = Node::new();
-    // An empty handler: the chunk alone, on the object.
+    // If the handler's name is empty, only the chunk runs, with the object.
     assert_eq!(node.status("o", "objclass.create(true)", ""), 0);
     assert_eq!(node.status("o", "objclass.create(true)", ""), EEXIST);
     assert_eq!(node.status("o", "", ""), 0);

@@ -178,7 +178,8 @@ fn the_host_knows_which_methods_are_read_only() {
 #[test]
 fn a_read_only_method_cannot_make_itself_writable() {
     let node = Node::new();
-    // Registers read-only while it is checked, without an object, and not so when it is called.
+    // This program registers its method as read-only while it is checked (without an object), but
+    // not when it is called.
     let source = "function m(input) objclass.write_full(input) end
                   local checked = not pcall(objclass.exists)
                   objclass.register(m, checked and 'readonly' or nil)
@@ -239,7 +240,7 @@ fn faults_are_reported_with_program_version_method_and_line() {
     assert_eq!((error.kind(), error.message()), (ErrorKind::Fault, "x"));
     assert!(site.traceback.starts_with("buggy:2: in function 'fault'"), "{}", site.traceback);
     assert_eq!(node.method("o", "buggy", "spin", "").unwrap_err().kind(), ErrorKind::Exhausted);
-    // What its object or the program answers is no fault of the program.
+    // An error of the object, or a status that the program returns, is no fault of the program.
     assert_eq!(node.method("o", "buggy", "answer", "").unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(status(node.method("o", "buggy", "refuse", "")), -5);
     assert_eq!(node.status("o", "\nlocal x = nil + 1", ""), -5);
@@ -349,7 +350,7 @@ fn a_program_is_checked_before_it_is_stored() {
     assert_eq!(node.runtime.live(), []);
 }
 
-/// An engine that has nothing of the object at hand yet, and a bug.
+/// An object view of an engine that has not fetched anything yet, and that has a bug.
 struct Unready;
 
 impl ObjectView for Unready {

@@ -46,7 +46,7 @@ pub struct Node {
     pub heard: Arc<Heard>,
 }
 
-/// What says that a program is made for Ceph's class as well.
+/// The line that marks a program as also made for Ceph's class.
 pub const MARK: &str = "--!cls_lua";
 
 /// A budget that a hostile script uses up soon.
@@ -114,7 +114,7 @@ impl Node {
             && let Ok(method) = MethodName::new(handler)
             && self.install("eval", 1, &format!("{MARK}\n{script}")).is_ok()
         {
-            // Only programs that say that they may are left to Ceph's class.
+            // Only programs with this mark run in Ceph's class.
             let (class, input) = (class("eval"), Bytes::copy_from_slice(input));
             return self.call(object, ClassCall { class, method, version: None, input });
         }
@@ -131,7 +131,7 @@ impl Node {
         status(self.eval(object, script, handler, b""))
     }
 
-    /// Runs the body of a handler on an object; answers status and output.
+    /// Runs the body of a handler on an object. Returns the status and the output.
     pub fn body(&self, object: &str, body: &str) -> (i32, String) {
         let script = format!("function h(input, output) {body} end objclass.register(h)");
         match self.eval(object, &script, "h", b"the input") {

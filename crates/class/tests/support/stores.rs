@@ -1,4 +1,4 @@
-//! The store that the suite runs on: of each test binary its own.
+//! The store on which the suite runs. Each test binary has its own.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,7 +38,7 @@ impl MethodHost {
         }
     }
 
-    /// Whether what methods say and how they fail is heard in this process.
+    /// Whether this process gets the log lines and faults of methods.
     pub fn is_within_earshot(self) -> bool {
         matches!(self, Self::Memory | Self::Embedded)
     }
