@@ -164,7 +164,7 @@ fn steps_end_a_run_when_the_clock_stands_still() {
     assert!(error.message().contains("100000 steps"), "{error}");
 }
 
-/// The least steps that a loop of so many iterations runs within, its own code included.
+/// The smallest limit of steps within which a loop of this many iterations runs.
 fn least_steps(vm: &mut Vm, iterations: u64) -> u64 {
     let source = format!("for i = 1, {iterations} do end");
     let fits =
@@ -219,7 +219,7 @@ fn a_run_is_timed_by_the_injected_clock() {
     assert!(vm.start(&script, &terms).unwrap().load().is_ok(), "the next run starts anew");
 }
 
-/// Of which the thread gets a CPU for a hundredth.
+/// A clock of a busy machine, on which the thread gets a hundredth of the time of a CPU.
 #[derive(Debug)]
 struct BusyMachine(ManualClock);
 
@@ -293,7 +293,7 @@ fn heap_bytes(vm: &mut Vm) -> usize {
 #[test]
 fn loaded_scripts_do_not_cause_a_collection_in_each_run() {
     let mut vm = vm();
-    // As much as stays loaded at most, and more than may stay as garbage.
+    // As many scripts as a VM keeps loaded, and more bytes than it may keep as garbage.
     for number in 0..64 {
         let text = format!("{number:050000}").repeat(2);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What the environment takes over from Lua 5.3, beside Lua 5.3 itself.
+//! Compares the functions that the environment takes over from Lua 5.3 with Lua 5.3 itself.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::{run, vm};
 /// Debian's Lua. `make install-test-deps` installs it.
 const LUA: &str = "lua5.3";
 
-/// What an expression's values are as text in Lua 5.3, or `fails`.
+/// The values of an expression in Lua 5.3, as text, or `fails`.
 fn in_lua(expression: &str) -> String {
     let program = format!(
         "local all = table.pack(pcall(function() return {expression} end))

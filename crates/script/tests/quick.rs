@@ -126,7 +126,7 @@ fn quick_functions_can_be_called_from_anywhere_with_any_number_of_arguments() {
 #[test]
 fn a_failure_that_was_not_raised_is_not_raised_later() {
     let mut vm = vm();
-    // At some depth there is no room for the function behind.
+    // At some depth of nested calls, the VM has no room to call the ordinary function.
     let source = "local function deep()
                       pcall(function() answer('fail') end)
                       return (('x'):gsub('x', deep))
