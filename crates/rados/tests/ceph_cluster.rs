@@ -1,4 +1,4 @@
-//! The development cluster: real daemons, several side by side, and nothing left of them.
+//! Tests the development cluster: several can run side by side, and they leave nothing behind.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;

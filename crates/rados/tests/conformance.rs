@@ -1,4 +1,4 @@
-//! The engine is a store like every other, on a cluster of real daemons.
+//! Runs the suite of stores on the engine, on a cluster of real daemons.
 
 mod support;
 

@@ -12,7 +12,7 @@ use nacre_conformance::workloads::use_object;
 use nacre_conformance::{CephCluster, FaultyStore, ceph_plugin_folder, seeds};
 use nacre_object::Store;
 
-/// Each has a connection of its own, so their transactions overtake each other.
+/// Each client has a connection of its own, so transactions overtake each other.
 const CLIENTS: usize = 4;
 const CALLS: usize = 30;
 

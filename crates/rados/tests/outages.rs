@@ -62,7 +62,7 @@ async fn a_watch_outlives_its_osd_and_reports_possible_losses() {
     }
 }
 
-/// librados makes its callers wait, on their threads, past some operations, and past some bytes.
+/// librados blocks the threads of its callers beyond some number of operations or bytes in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn abandoned_operations_block_no_thread() {
     const BEGUN: usize = 1500;
@@ -153,7 +153,8 @@ fn operations(cluster: &CephCluster) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watcher_that_was_cut_off_is_told_of_possible_losses() {
-    /// Longer than a notification waits for its watchers, shorter than a watch lasts unheard of.
+    /// Longer than a notification waits for its watchers, and shorter than the cluster keeps the
+    /// watch of a silent client.
     const CUT_OFF: Duration = Duration::from_secs(12);
     let cluster = CephCluster::start(&["--osds", "1", "--networks"]);
     let engine = engine(&cluster, CUT_OFF).await;
@@ -225,7 +226,7 @@ async fn a_deleted_pool_is_not_taken_for_an_empty_one() {
         assert!(error.to_string().contains("pool is gone"), "{error}");
     };
     is_gone(error);
-    // Nor is another of its name taken for it.
+    // The engine also does not take a new pool with the same name for the deleted one.
     cluster.client("ceph", &["osd", "pool", "create", "nacre"]);
     for ops in [vec![write(0, "x")], vec![append("x")], vec![call("count", "")]] {
         is_gone(object.submit(ops).await.expect_err("its pool is gone"));
