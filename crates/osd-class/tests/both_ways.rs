@@ -65,7 +65,7 @@ impl BothWays {
     }
 }
 
-/// librados tells the engine no more of a time.
+/// librados gives the engine times in whole seconds only.
 fn tell_whole_seconds(result: &mut OpResult) {
     if let OpResult::Stat(stat) = result {
         stat.modified_micros -= stat.modified_micros % 1_000_000;

@@ -147,7 +147,7 @@ fn versions_are_those_of_rados(osds: &Osds) {
     assert_eq!(osds.submit("versions", stale, &[]).0.error().kind(), ErrorKind::Conflict);
 }
 
-/// Of Ceph 16.2. So nothing longer is ever answered.
+/// Ceph 16.2 does this. So nacre's class never returns a longer answer than the client requests.
 #[test]
 fn an_osd_that_drops_a_long_answer_keeps_the_size_of_the_dropped_change() {
     let short = ["--osds", "1", "--set", "osd_max_write_op_reply_len=1"];
@@ -201,7 +201,8 @@ fn a_hostile_program_ends_within_its_budget_and_others_are_served() {
     assert_eq!(osds.pids(), before, "every daemon lives on");
 }
 
-/// Writes small objects until it is over; answers how many, and how long the slowest took.
+/// Writes small objects until the test ends. Returns their number, and the time of the slowest
+/// write.
 fn serve_others(osds: &Osds, over: &AtomicBool) -> (u32, Duration) {
     let clock = SystemClock::default();
     let (mut served, mut slowest) = (0, Duration::ZERO);

@@ -386,7 +386,7 @@ async fn object_of(osd: i32, engine: &RadosEngine) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_resent_to_an_osd_without_the_class_is_not_executed_twice() {
     const CALLERS: usize = 32;
-    /// Calls of each way before the next thing happens.
+    /// How many calls run in each way before the next event.
     const SOME: u64 = 200;
     let folder = tempfile::tempdir().unwrap();
     let node = Arc::new(half_equipped(folder.path()).await);

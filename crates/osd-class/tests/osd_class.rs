@@ -84,7 +84,7 @@ fn a_programs_source_is_requested_once() {
     assert_eq!(output(osd.call(Mode::Submit, add(Send::Digest))), "2");
 }
 
-/// Each look is an operation of the OSD, a tenth of what a call costs it.
+/// Each look is an operation of the OSD, which costs about a tenth of a call.
 #[test]
 fn a_call_reads_only_what_its_method_reads() {
     const SETTER: &str = "function set(input) objclass.map_set_val('k', input) end
@@ -184,7 +184,8 @@ fn the_class_does_not_answer_a_change_with_too_long_an_answer() {
     let outcome = osd.call(Mode::Submit, with_bound(12, change.clone()));
     assert!(matches!(outcome, Outcome::Unsuited(Unsuited::LongReply)), "{outcome:?}");
     assert_eq!(osd.object.data, b"as it was");
-    // Of what might have changed something an OSD keeps the answer, however long it is.
+    // An OSD keeps the answer of each call that might have changed something, however long the
+    // answer is.
     let outcome = osd.call(Mode::Submit, with_bound(12, vec![read.clone()]));
     assert!(matches!(outcome, Outcome::Unsuited(Unsuited::LongReply)), "{outcome:?}");
     osd.call(Mode::Inspect, with_bound(12, vec![read])).reply();
@@ -217,7 +218,7 @@ fn a_page_is_at_most_twice_as_long_as_the_previous_page() {
     assert!(osd.pages.windows(2).all(grows_slowly), "{:?}", osd.pages);
 }
 
-/// A clock that goes on by this much whenever it is looked at.
+/// A clock that advances by this much with each reading.
 #[derive(Debug)]
 struct Ticking(ManualClock, Duration);
 
@@ -247,7 +248,7 @@ fn the_calls_of_a_request_share_an_allowance() {
     osd.call(Mode::Submit, input(request("o", add), &[(&counter, Send::Digest)])).reply();
 }
 
-/// An OSD's memory is not a client's to fill.
+/// A client must not be able to fill the memory of an OSD.
 #[test]
 fn a_key_requested_many_times_is_read_until_the_reply_is_full() {
     let mut osd = Osd::new();
@@ -286,7 +287,7 @@ fn a_malformed_request_is_invalid() {
     }
 }
 
-/// Inputs of a short run: some run a program.
+/// How many inputs a short run tries. Some inputs run a program.
 const SHORT_RUN: u64 = 5_000;
 
 #[test]

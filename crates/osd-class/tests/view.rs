@@ -1,4 +1,4 @@
-//! An object of an OSD is an object like every other, seen through the view.
+//! Runs the suite of stores on objects of an OSD, through the view.
 
 mod support;
 

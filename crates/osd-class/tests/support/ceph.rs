@@ -51,7 +51,7 @@ impl Osds {
         block_on(self.client.inspect(object, c"nacre", c"inspect", input)).unwrap()
     }
 
-    /// Runs a transaction that calls these programs; answers what came of it, and the version.
+    /// Runs a transaction that calls these programs. Returns the outcome and the version.
     pub fn submit(&self, object: &str, ops: Vec<Op>, programs: &[&ClassProgram]) -> (Outcome, u64) {
         let named = |send| programs.iter().map(|program| (*program, send)).collect::<Vec<_>>();
         let by =
@@ -74,7 +74,7 @@ impl Osds {
     }
 }
 
-/// Connects, on a thread of its own: the test's may be one of a runtime.
+/// Connects on a separate thread, because the thread of the test may belong to an async runtime.
 fn connect(cluster: &CephCluster, namespace: &str) -> PlainClient {
     let options = RadosOptions { conf: Some(cluster.conf()), ..Default::default() };
     let namespace = namespace.to_owned();

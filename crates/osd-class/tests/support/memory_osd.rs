@@ -8,7 +8,8 @@ use nacre_object::limits::MAX_OBJECT_BYTES;
 use nacre_object::{Error, Result};
 use nacre_osd_class::{Change, OsdObject, OsdStat, StoredEntry, StoredRange};
 
-/// Entries an OSD answers at most: few, so that pages end everywhere.
+/// The most entries in an answer of the OSD. They are few, so that tests reach the end of a page
+/// everywhere.
 const MAX_ENTRIES: usize = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use nacre_protocol::proto::{self as pb};
 use nacre_protocol::{OSD_INTERFACE, decode, encode};
 use prost::Message;
 
-/// What a transaction that writes may answer here: the suite reads in such transactions too.
+/// The longest answer of a transaction that writes. It is long, because the suite also reads in
+/// such transactions.
 pub const MAX_REPLY_BYTES: u32 = 16 * 1024 * 1024;
 
 /// The class's decoded answer.
