@@ -186,7 +186,7 @@ fn a_policy_that_never_returns_is_stopped() {
     let error = caught.decide(&tick(0, &[1.0], &[]), &clock).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert_eq!(refused("while true do end").kind(), ErrorKind::Exhausted);
-    // The next policy runs as if nothing had been.
+    // The next policy runs as if the failed one had not run.
     assert!(decide(&policy("when = 'true'\nwhere = ''"), &tick(0, &[1.0], &[])).is_due);
 }
 

@@ -9,7 +9,7 @@ use nacre_balance::{Decision, Inputs, Policy, RankLoad, State, Unit, UnitRates};
 use nacre_clock::Random;
 use nacre_object::ErrorKind;
 
-/// Parts from which policies are put together: what is sound, and what is not.
+/// Parts from which random policies are made. Some are valid and some are not.
 const METALOADS: &[&str] = &[
     "",
     "metaload = 'IWR'",
@@ -132,7 +132,7 @@ fn assert_sane(inputs: &Inputs, decision: &Decision, seed: u64) {
     for (rank, target) in decision.targets.iter().enumerate() {
         let sent = decision.moves.iter().filter(|movement| movement.to == rank);
         let sent: f64 = sent.map(|movement| movement.load).sum();
-        // What is sent is nearer to the target than nothing is.
+        // The sent load is nearer to the target than no load would be.
         assert!(sent <= 2.0 * target * (1.0 + 1e-9), "seed {seed}: {sent} for {target}");
     }
     assert!(serde_json::to_string(decision).is_ok(), "seed {seed}");

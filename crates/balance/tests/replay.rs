@@ -60,7 +60,7 @@ fn another_policy_decides_from_the_recorded_inputs() {
 #[test]
 fn another_policy_measures_the_loads_itself() {
     let then = policy(ALL_TO_THE_NEXT);
-    // It counts no reads, so it sees no load.
+    // This policy counts no reads, so it sees no load.
     let replay =
         replay(&records(1, &then, "test"), &named("other", &ALL_TO_THE_NEXT.replace("IRD", "IWR")));
     assert_eq!((replay.moves_then, replay.moves_now), (2, 0));

@@ -1,4 +1,4 @@
-//! The simulator: what it keeps to, and what shipped policies do in it.
+//! Tests the simulator: its invariants, and the results of shipped policies.
 
 mod common;
 
