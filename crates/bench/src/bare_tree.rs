@@ -12,7 +12,7 @@ use nacre_object::{Error, Result};
 
 use crate::group_commit::{Record, Sink};
 
-/// What it is called as a baseline.
+/// The name of this baseline.
 pub(crate) const NAME: &str = "a bare tree (fjall), one batch and fdatasync a group";
 /// The name of the baseline in which each record also crosses the wire.
 pub(crate) const NAME_BEHIND_WIRE: &str = "a bare tree (fjall) behind a bare exchange on the wire";

@@ -97,7 +97,7 @@ impl Clients {
         options: &RadosOptions,
         report: &mut dyn FnMut(Figure),
     ) -> Result<()> {
-        // Of OSDs elsewhere only the rates are known.
+        // Of OSDs on other machines only the rates are known.
         let osds = OsdProcesses::of(options).ok();
         let (mut nacre, mut stock, mut raw) = (Side::default(), Side::default(), Side::default());
         let mut compiled = Side::default();

@@ -1,4 +1,4 @@
-//! One measured number beside its baseline.
+//! `Figure`: one measured number beside its baseline.
 
 use serde::Serialize;
 

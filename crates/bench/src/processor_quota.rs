@@ -49,7 +49,7 @@ impl Drop for ProcessorQuota {
     fn drop(&mut self) {
         let processes = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         for pid in processes.lines() {
-            // One that has ended needs no other group.
+            // A process that has ended need not change its group.
             let _ = fs::write(Path::new(GROUPS).join("cgroup.procs"), pid);
         }
         let _ = fs::remove_dir(&self.0);

@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use crate::group_commit::{Record, Sink, Writers};
 use crate::wire::Exchange;
 
-/// What it is called as a baseline.
+/// The name of this baseline.
 pub(crate) const NAME: &str = "raw file, one fdatasync a group";
 /// The name of the baseline in which each record also crosses the wire. A store that is reached
 /// over this wire can be faster only if it sends several records in one message.
@@ -113,7 +113,7 @@ impl Sink for RawFile {
 
 impl Drop for RawFile {
     fn drop(&mut self) {
-        // It goes with its scratch folder else.
+        // If this fails, the file is removed with its scratch folder.
         let _ = std::fs::remove_file(&self.path);
     }
 }

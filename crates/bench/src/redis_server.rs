@@ -74,7 +74,7 @@ impl RedisServer {
         self.client.get_multiplexed_async_connection_with_config(&options).await.map_err(failed)
     }
 
-    /// So many connections.
+    /// Opens this many connections.
     ///
     /// # Errors
     /// `Unavailable`.

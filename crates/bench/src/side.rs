@@ -3,7 +3,7 @@
 use crate::cpu_micros::CpuMicros;
 use crate::load::{Outcome, Runs, median};
 
-/// What was measured of one way.
+/// The measurements of one way.
 #[derive(Default)]
 pub(crate) struct Side {
     pub runs: Runs,
@@ -24,7 +24,7 @@ impl Side {
         median(self.osd_micros.clone())
     }
 
-    /// The same of the client.
+    /// The median of the CPU time of an operation in the client, in microseconds.
     pub fn client_micros(&self) -> f64 {
         median(self.client_micros.clone())
     }

@@ -12,7 +12,7 @@ use nacre_wire::Session;
 use crate::load;
 use crate::scratch::ScratchCluster;
 
-/// What it is called as a baseline.
+/// The name of this baseline.
 pub(crate) const NAME: &str = "bare exchange of the same bytes on the wire";
 /// About how many bytes a request or an answer has besides its payload: names, ids, version.
 const ENVELOPE_BYTES: usize = 64;

@@ -21,12 +21,13 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(NACRE_BENCH).args(arguments).current_dir(folder).output().unwrap()
 }
 
-/// Interrupts a command when it says that it is measuring; its status and what it said since.
+/// Interrupts a command when it prints that it is measuring. Returns its status and its later
+/// output.
 fn interrupt(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     interrupt_at(folder, arguments, "measuring")
 }
 
-/// Interrupts a command when it says something that begins so, or ends by itself.
+/// Interrupts a command when it prints a line with this beginning, unless it has ended by itself.
 fn interrupt_at(folder: &Path, arguments: &[&str], beginning: &str) -> (Option<i32>, String) {
     let mut running = Command::new(NACRE_BENCH)
         .args(arguments)
