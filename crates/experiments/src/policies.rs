@@ -24,7 +24,7 @@ macro_rules! shipped {
 }
 
 pub(crate) const NEVER: PolicyPlan = PolicyPlan::shipped("one rank", shipped!("never"));
-/// The same where there are other ranks.
+/// The policy that moves nothing, for figures with several ranks.
 pub(crate) const NO_BALANCING: PolicyPlan =
     PolicyPlan { name: "no balancing", short: "none", ..NEVER };
 pub(crate) const GREEDY: PolicyPlan =

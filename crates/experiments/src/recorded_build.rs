@@ -68,7 +68,7 @@ pub struct BuildSummary {
 }
 
 impl RecordedBuild {
-    /// It in numbers.
+    /// The recorded build in numbers.
     pub fn summary(&self) -> BuildSummary {
         let mut busiest = self.shares();
         let directories = busiest.len();

@@ -54,7 +54,7 @@ impl Site {
     }
 }
 
-/// What workers have of a site.
+/// The part of a site that workers use.
 #[derive(Clone)]
 pub(crate) struct SiteHandle {
     pub bench: Workbench,

@@ -79,7 +79,7 @@ const SLOTS: &str = "log: slots(WIDTH), header: stream";
 const INDEX_IN_MAP: &str = "log: appended(map)";
 /// Everything in the byte stream, entries appended.
 const INDEX_IN_STREAM: &str = "log: appended(stream), header: stream";
-/// The same of an object with one entry.
+/// Everything in the byte stream, for an object with one entry.
 const ONE_IN_STREAM: &str = "log: appended(stream, 1), header: stream";
 
 impl Strategy {

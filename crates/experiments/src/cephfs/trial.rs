@@ -81,7 +81,7 @@ pub(super) struct Conditions<'a> {
 }
 
 impl CephFsTrial {
-    /// One on which nothing but `balancer` moves directories.
+    /// A trial on which nothing but `balancer` moves directories.
     pub fn new(
         ranks: usize,
         clients: usize,

@@ -8,9 +8,9 @@ use super::chart::{Area, Chart, Drawn, Panel};
 use super::style::{INK, TEXT_SIZE, axes, colour, labelled, text};
 use super::units::count;
 
-/// Of a group's width, what is left free.
+/// The share of a group's width that is left free.
 const FREE: f64 = 0.2;
-/// Of a bar's, what is drawn.
+/// The share of a bar's width that is drawn.
 const BAR: f64 = 0.9;
 /// The gap between a whisker and the number above it, as a share of the highest value.
 const GAP: f64 = 0.01;

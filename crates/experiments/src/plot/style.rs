@@ -22,7 +22,7 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0x56, 0xB4, 0xE9),
 ];
 
-/// What light colours are where dark is preferred.
+/// The colours that replace those of the light theme if the browser prefers a dark one.
 const DARK: [(RGBColor, &str); 3] = [(INK, "#E6EDF3"), (PAPER, "#0D1117"), (GRID, "#30363D")];
 
 pub(super) const TITLE_SIZE: u32 = 18;

@@ -8,7 +8,7 @@ use crate::figure_chart::{FigureChart, rounded};
 use crate::kept::Kept;
 use crate::recorded_build::BuildSummary;
 
-/// What came of a simulated figure.
+/// The result of a simulated figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SimulatedReport {
     /// Which experiment.
