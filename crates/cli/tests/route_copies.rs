@@ -108,7 +108,7 @@ async fn reads_go_to_copies_and_every_change_is_seen_at_once() {
 
     let scrubbed = cluster.run(&["scrub", "--json"]);
     assert!(!scrubbed.contains("holder"), "copies lie where their names say: {scrubbed}");
-    assert_eq!(kept_copies(&cluster, &away, &home).await, [name.clone()]);
+    assert_eq!(kept_copies(&cluster, &away, &home).await, std::slice::from_ref(&name));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -237,10 +237,10 @@ impl World {
     fn serve(&mut self, question: Question) {
         match (&question.ask, question.to) {
             (Ask::Read { object }, _) => self.read(*object, question),
-            (Ask::Change { object, change }, _) => {
-                if self.seen.insert((question.from, question.id)) {
-                    self.begin_change(*object, *change, question);
-                }
+            (Ask::Change { object, change }, _)
+                if self.seen.insert((question.from, question.id)) =>
+            {
+                self.begin_change(*object, *change, question);
             }
             (Ask::ToHome { process, number, what }, _) if *process == self.process.number => {
                 let answer = self.home.serve(*what);
