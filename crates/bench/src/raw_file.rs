@@ -47,8 +47,8 @@ pub(crate) async fn run(folder: &Path, writers: usize, size: usize, span: Durati
     behind(folder, AtItsEnd::StartsOver, &[], writers, size, span).await
 }
 
-/// Measures the same as [`run`]. In addition, before each record the writer sends these requests
-/// over the wire and waits for each answer.
+/// Measures the same as [`run`]. In addition, before each record the writer makes the `exchanges`
+/// over the wire, and waits for each answer.
 ///
 /// # Errors
 /// As [`run`] and [`Exchange::once`].

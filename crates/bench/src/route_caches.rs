@@ -51,7 +51,8 @@ const READERS: [Reader; 2] = [
     Reader { name: "greedy", objects: 128, bytes: 64 << 10, in_flight: 16 },
 ];
 const OBJECT_BYTES: u64 = 1 << 20;
-/// The memory of the cache: enough for the squeezed tenant, and a small part of what both read.
+/// The memory of the cache. All that the squeezed tenant reads would fit into it, but only a small
+/// part of what the two tenants read together.
 const CACHE_BYTES: u64 = 24 << 20;
 /// How many requests a second the simulated device serves.
 const DEVICE_RATE: u64 = 1000;

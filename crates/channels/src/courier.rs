@@ -235,9 +235,9 @@ impl Courier {
     }
 }
 
-/// A mark that this process is storing. While this value exists, the process's own sweep, which
-/// removes unneeded marks, does not remove it. The sweep may find the mark before the reply to the
-/// write arrives.
+/// Protects a mark from the process's own sweep of unneeded marks while the write of the mark is in
+/// progress. Otherwise the sweep could find the mark before the reply to the write arrives, and
+/// remove it.
 struct Making<'a> {
     marks: &'a Mutex<Marks>,
     object: &'a ObjectId,

@@ -106,8 +106,8 @@ pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClas
 }
 
 /// Finds suspicious code in a program that [`check_program`] accepts: names that the environment of
-/// classes lacks, and constructs that mean something else in Lua 5.3. These are no errors, because
-/// a program may use an unknown name only to test whether it exists.
+/// classes lacks, and constructs that mean something else in Lua 5.3. These are no errors:
+/// perhaps the program uses an unknown name just to test whether it exists.
 pub fn check_suspicions(source: &str) -> Vec<CheckError> {
     if is_brados(source) {
         return vec![];

@@ -311,7 +311,10 @@ fn invalid_settings_of_a_node_are_refused() {
     let fails =
         |arguments: &[&str]| balanced.cluster.fails(&[&["node", "set"], arguments].concat());
     let (_, said) = fails(&["storage.0", "--label", "fast"]);
-    assert!(said.contains("no node storage.0 hosts units that a balancer can move"), "{said}");
+    assert!(
+        said.contains("there is no node storage.0 with units that a balancer can move"),
+        "{said}"
+    );
     assert!(said.contains("name one of meta.0, meta.1, meta.2"), "{said}");
     let (status, said) = fails(&[NODES[0]]);
     assert!(status == 2 && said.contains("give --label NAME"), "{said}");

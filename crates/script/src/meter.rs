@@ -284,8 +284,8 @@ impl Pulse {
     /// Counts one step of the run, and checks its budget.
     ///
     /// # Errors
-    /// `Exhausted` if the run has exceeded a limit. The host function must raise this error
-    /// unchanged.
+    /// `Exhausted` if the run has exceeded a limit. A host function that calls `step` must
+    /// raise this error unchanged.
     pub fn step(&self, lua: &Lua) -> mlua::Result<()> {
         self.0.step(lua)
     }

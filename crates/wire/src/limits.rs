@@ -103,8 +103,9 @@ pub const MAX_SESSION_LANES: usize = 64;
 /// Once this many tenants share a node's link, further tenants together get the share of one
 /// tenant. A tenant with a promise or a weight always has its own share.
 pub const MAX_LINK_TENANTS: usize = 256;
-/// The most incomplete messages of one session: the receiver has some parts of them, but not the
-/// last part. A sender has at most one such message in each lane.
+/// How many messages of one session may be incomplete at a time. A message is incomplete while the
+/// receiver has some parts of it, but not the last. A sender has at most one such message in each
+/// lane.
 pub const MAX_INCOMPLETE_MESSAGES: usize = MAX_SESSION_LANES;
 /// The most memory for the incomplete messages of one session. It is as much as for its requests in
 /// flight.

@@ -4,8 +4,8 @@ use crate::{Inputs, RankLoad, State, Unit, UnitRates};
 
 /// The ranks of a made-up tick.
 pub(super) const RANKS: usize = 3;
-/// How many times a policy decides on each made-up tick. Each decision starts with the state that
-/// the decision before it stored.
+/// How many made-up ticks a policy is tried on for each shape of the load, one after the other. At
+/// each tick it starts with the state that it stored at the tick before.
 pub(super) const TICKS: u64 = 4;
 
 /// How the load of a made-up tick is spread.

@@ -1,8 +1,8 @@
-//! Emits access to tables whose rows are outside the map: in slots of the byte stream, or appended
-//! to the stream.
+//! Emits access to tables whose rows are not in the object's map but in its byte stream: in slots,
+//! or appended.
 //!
-//! `layout.lua` implements a key–value store for each of these locations, called a *place*. This
-//! module emits the choice of the place for each table. Rows have the same encoding as in the map.
+//! Each such location is called a *place*, and `layout.lua` implements a key–value store for it. The
+//! code that this module emits selects the place of each table. Rows are encoded as in the map.
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};

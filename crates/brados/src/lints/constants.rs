@@ -9,9 +9,9 @@ use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
 use nacre_calls::Value;
 
-/// How many different strings of a program this check distinguishes. The strings of a column are a
-/// `u128`, in which each bit stands for one string. If a column gets a further string, the check
-/// assumes that it can hold any string.
+/// How many different strings of a program this check distinguishes. The strings that a column can
+/// hold are a `u128`, in which each bit stands for one string. If a rule writes a string without a
+/// bit into a column, the check assumes that the column can hold any string.
 const MAX_TEXTS: usize = u128::BITS as usize;
 
 /// The strings that rules write into a column, or `None` if it can be any string.

@@ -80,6 +80,6 @@ async fn check_rank(cluster: &Cluster, node: &NodeName) -> Result<()> {
         return Ok(());
     }
     let names: Vec<_> = hosts.iter().map(NodeName::as_str).collect();
-    Err(Error::not_found(format!("no node {node} hosts units that a balancer can move"))
+    Err(Error::not_found(format!("there is no node {node} with units that a balancer can move"))
         .hint(format!("name one of {}", names.join(", "))))
 }

@@ -1,8 +1,9 @@
-//! Walks over all objects, and moves the objects of a class that are not in its present layout.
+//! Walks over all objects of a class, and rewrites those that are not in the present layout of the
+//! class.
 //!
 //! **Invariant.** The walk may stop at any time: each step is a transaction of the object's class,
-//! like a request, and repeating a step has no effect. The record keeps the name of the last
-//! visited object.
+//! like a request, and repeating a step has no effect. A stored record has the name of the object
+//! that was visited last, so that another process can continue the walk.
 
 use std::time::Duration;
 

@@ -29,7 +29,7 @@ impl HostTransport for LocalSequencer {
     ) -> Result<Bytes> {
         let host = self.host.get().filter(|_| *node == self.node && service == SEQUENCER_SERVICE);
         let host = host.ok_or_else(|| {
-            Error::unavailable(format!("no node {node} hosts {service}s in this process"))
+            Error::unavailable(format!("this process has no node {node} that hosts {service}s"))
         })?;
         answer_within(patience, node, host.handle(SequencerCaller::local(), method, input)).await
     }

@@ -11,7 +11,7 @@
 //! 2. [`control`]: each node follows the map and runs the pure controller for its own switch. The
 //!    controller stores the rules durably on the node. It then stops new IO, waits for IO in
 //!    flight, installs the rules, and lets IO continue.
-//! 3. [`node_switch`] and [`layer`]: the runtime of the pure switch. [`work`] does what the
+//! 3. [`node_switch`], [`live_io`] and [`layer`]: the runtime of the pure switch. [`work`] does what the
 //!    pure switch commands: [`pieces`] sends the pieces of an IO, and [`programs`] runs the programs
 //!    that rules name. [`read_with_stat`] answers reads of whole objects.
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
@@ -40,6 +40,7 @@ mod copies;
 mod homes;
 mod in_force;
 mod layer;
+mod live_io;
 mod metrics;
 mod mover;
 mod node_switch;

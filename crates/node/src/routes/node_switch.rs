@@ -14,13 +14,14 @@ use nacre_object::{
 };
 use nacre_route::{
     Command, Copies, CopySettings, Event, IoId, ObjectMatch, Order, OrderAnswer, Piece, PieceReply,
-    Record, Rule, RuleTable, Span, Switch, Term, join, touches,
+    Record, Rule, RuleTable, Span, Switch, Term, touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
 use super::concern::{Concern, FreePass, Matches, is_scattering};
 use super::homes::Homes;
+use super::live_io::Live;
 use super::pieces::{PieceWork, span_of};
 use super::places::{Places, RoutedLocation};
 use super::routed_changes::RoutedChanges;
@@ -84,16 +85,6 @@ pub(super) struct Doubt {
     pub span: Span,
     pub place: RoutedLocation,
     pub counter: u64,
-}
-
-/// An IO in flight or held.
-struct Live {
-    request: Arc<Request>,
-    next: Stack,
-    reply: oneshot::Sender<Result<Reply>>,
-    pieces: Vec<Option<(Piece, Option<PieceReply>)>>,
-    /// The end of the last byte that lies elsewhere. The stream is at least as long.
-    routed_end: u64,
 }
 
 impl NodeSwitch {
@@ -473,33 +464,5 @@ impl Core {
             | Command::AskPeer { .. }
             | Command::AnswerPeer { .. } => None,
         }
-    }
-}
-
-impl Live {
-    fn joined(&self) -> Result<Reply> {
-        let missing = || {
-            Error::unavailable("a piece of the request has no reply").hint("send the request again")
-        };
-        let (mut pieces, mut replies) = (vec![], vec![]);
-        for part in &self.pieces {
-            let Some((piece, Some(reply))) = part else { return Err(missing()) };
-            pieces.push(piece.clone());
-            replies.push(reply.clone());
-        }
-        let mut reply = join(&pieces, replies)?;
-        if let ([Op::Read { offset, length }], Some(OpResult::Data(data))) =
-            (self.request.ops.as_slice(), reply.results.first_mut())
-        {
-            // A gap before bytes that lie elsewhere reads as zeros.
-            let end = offset.saturating_add(*length).min(self.routed_end);
-            let wanted = end.saturating_sub(*offset) as usize;
-            if data.len() < wanted {
-                let mut padded = bytes::BytesMut::from(&data[..]);
-                padded.resize(wanted, 0);
-                *data = padded.freeze();
-            }
-        }
-        Ok(reply)
     }
 }

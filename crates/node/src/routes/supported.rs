@@ -102,8 +102,8 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The error for a rule that scatters IO among copies, if nodes cannot execute it. Nodes keep the
-/// copies current for reads.
+/// Says why nodes cannot execute a rule that scatters IO among copies, with a hint; `None` if they
+/// can. They can scatter reads, to one copy each.
 fn unsupported_scatter(rule: &Rule, scatter: &Scatter) -> Option<(&'static str, &'static str)> {
     if Operations::of([Operation::Read]) != Some(rule.header.operations) {
         return Some((

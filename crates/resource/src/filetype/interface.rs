@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_lists_exactly_what_file_types_are_given() {
+    fn the_reference_lists_exactly_the_functions_and_data_of_file_types() {
         let page = include_str!("../../../../docs/lua-api.md");
         let (_, section) = page.split_once("## File types").expect("there is a section");
         let section = section.split("\n## ").next().expect("a section has a text");

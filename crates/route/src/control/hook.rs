@@ -6,10 +6,10 @@ use nacre_clock::Clock;
 use nacre_object::Result;
 use nacre_program::Interface;
 use nacre_registry::{CompiledHook, CompiledProgram, LivePrograms, ProgramKind, SourceError};
-use nacre_script::Script;
 
 use super::ControlProgram;
 use super::interface::CONTROL_INTERFACE;
+use crate::program::missing_names;
 
 /// The hook of control programs: which rules an application has.
 pub type ControlHook = CompiledHook<ControlProgram>;
@@ -33,15 +33,6 @@ impl CompiledProgram for ControlProgram {
     }
 
     fn suspicions(source: &str) -> Vec<SourceError> {
-        let Ok(script) = Script::compile("program", 0, source.as_bytes()) else { return vec![] };
-        let missing = script.names_missing_in(&CONTROL_INTERFACE).into_iter();
-        let text = "is not available in control programs, and not defined here";
-        missing
-            .map(|name| SourceError {
-                line: Some(name.line),
-                column: Some(name.column),
-                message: format!("`{}` {text}", name.path()),
-            })
-            .collect()
+        missing_names(source, &CONTROL_INTERFACE, "control programs")
     }
 }

@@ -6,7 +6,7 @@ use nacre_clock::Clock;
 use nacre_object::Result;
 use nacre_program::Interface;
 use nacre_registry::{CompiledHook, CompiledProgram, LivePrograms, ProgramKind, SourceError};
-use nacre_script::Script;
+use nacre_script::{FreeName, Script};
 
 use super::RouteProgram;
 use super::interface::ROUTE_INTERFACE;
@@ -33,15 +33,18 @@ impl CompiledProgram for RouteProgram {
     }
 
     fn suspicions(source: &str) -> Vec<SourceError> {
-        let Ok(script) = Script::compile("program", 0, source.as_bytes()) else { return vec![] };
-        let missing = script.names_missing_in(&ROUTE_INTERFACE).into_iter();
-        let text = "is not available in route programs, and not defined here";
-        missing
-            .map(|name| SourceError {
-                line: Some(name.line),
-                column: Some(name.column),
-                message: format!("`{}` {text}", name.path()),
-            })
-            .collect()
+        missing_names(source, &ROUTE_INTERFACE, "route programs")
     }
+}
+
+/// The names that a program uses and that are neither in its interface nor defined by it.
+pub(crate) fn missing_names(source: &str, interface: &Interface, kind: &str) -> Vec<SourceError> {
+    let Ok(script) = Script::compile("program", 0, source.as_bytes()) else { return vec![] };
+    let missing = script.names_missing_in(interface).into_iter();
+    let error = |name: &FreeName| SourceError {
+        line: Some(name.line),
+        column: Some(name.column),
+        message: format!("`{}` is not available in {kind}, and not defined here", name.path()),
+    };
+    missing.map(error).collect()
 }

@@ -14,5 +14,6 @@ mod hook;
 mod interface;
 mod route_program;
 
+pub(crate) use hook::missing_names;
 pub use hook::{LiveRoutes, RouteHook};
 pub use route_program::{Decision, RouteProgram};

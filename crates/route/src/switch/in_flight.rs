@@ -90,8 +90,8 @@ impl Flying {
         self.arrival.homeward.is_some() && self.sent.iter().any(|sent| !sent.follows.is_empty())
     }
 
-    /// The number of spans for which the switch notes the location if this IO succeeds, so that
-    /// reads find the bytes. Constant while the IO is in flight.
+    /// If this IO succeeds, the switch notes where its bytes are, so that reads find them. This is
+    /// the number of spans that it will note. It is constant while the IO is in flight.
     fn follows(&self) -> usize {
         self.sent.iter().map(|sent| sent.follows.len()).sum()
     }
