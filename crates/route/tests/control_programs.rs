@@ -175,8 +175,11 @@ fn the_busiest_tenant_gets_a_target_of_its_own_while_it_disturbs() {
 
 const MIB: u64 = 1 << 20;
 
-fn cache(tenants: &[(&str, f64, &[(u64, f64)])]) -> Option<CacheLoad> {
-    let tenant = |(name, reads, curve): &(&str, f64, &[(u64, f64)])| CacheTenant {
+/// A tenant: its name, its reads a second and its miss-ratio curve.
+type Reader<'a> = (&'a str, f64, &'a [(u64, f64)]);
+
+fn cache(tenants: &[Reader<'_>]) -> Option<CacheLoad> {
+    let tenant = |(name, reads, curve): &Reader<'_>| CacheTenant {
         name: (*name).to_owned(),
         reads: *reads,
         share: None,

@@ -138,7 +138,7 @@ impl Changes {
     }
 
     fn share(&mut self, tenant: &str, bytes: f64) -> Result<()> {
-        if !(bytes >= 0.0 && bytes <= MAX_SHARE_BYTES) {
+        if !(0.0..=MAX_SHARE_BYTES).contains(&bytes) {
             return Err(Error::invalid(format!("the share of {tenant} is {bytes} bytes"))
                 .hint("give a number of bytes that is not negative"));
         }
