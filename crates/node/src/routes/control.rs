@@ -11,7 +11,6 @@ use nacre_route::{
     Controller, ControllerCommand, ControllerEvent, Follow, Followed, Found, Order, OrderAnswer,
     Placed, Placement, Programs, Record, Rule, Span, Stamp, Stored, Term, Wanted, newest,
 };
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::NodeSwitch;
@@ -48,14 +47,8 @@ pub(super) async fn tick(switch: Arc<NodeSwitch>) {
 }
 
 /// Follows the map `routes` and installs its rules in the node's switch, until the task is aborted.
-/// Passes what the map says on to `followers`. If the map is malformed, the previous rules stay in
-/// force.
-pub(super) async fn run(
-    switch: Arc<NodeSwitch>,
-    maps: Maps,
-    in_force: Arc<InForce>,
-    followers: watch::Sender<RouteState>,
-) {
+/// If the map is malformed, the previous rules stay in force.
+pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps, in_force: Arc<InForce>) {
     let Ok(name) = ROUTES_MAP.parse() else { return };
     let mut control = Control { switch, in_force, controller: None, installed: None };
     if control.switch.loaded().term > Term::default() {
@@ -73,7 +66,6 @@ pub(super) async fn run(
                     continue;
                 }
             };
-            followers.send_replace(state.clone());
             control.follow(&state).await;
         }
         let patience = if control.names_programs() { PROGRAM_CHECK } else { SETTLED_CHECK };

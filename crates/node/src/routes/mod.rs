@@ -139,7 +139,8 @@ impl RouteRuntime {
         let reached = Arc::clone(&in_force);
         let note = move |applied| reached.note_caches(applied);
         Self(vec![
-            tokio::spawn(control::run(Arc::clone(&switch), maps.clone(), in_force, followers)),
+            tokio::spawn(control::run(Arc::clone(&switch), maps.clone(), in_force)),
+            tokio::spawn(applications::follow(maps.clone(), followers)),
             tokio::spawn(control::tick(Arc::clone(&switch))),
             tokio::spawn(mover::run(Arc::clone(&switch))),
             tokio::spawn(copies::run(Arc::clone(&switch))),

@@ -317,7 +317,7 @@ impl RouteMap {
     }
 
     /// Stores what a program has changed: the rules of its application, and the shares of the
-    /// nodes' caches.
+    /// nodes' caches. Returns the epoch of the map.
     ///
     /// # Errors
     /// `Stale` if `me` is not the controller any more, or if the application was stopped or got
@@ -329,7 +329,7 @@ impl RouteMap {
         started: &StartedApplication,
         application: Option<StoredApplication>,
         shares: Option<BTreeMap<TenantName, u64>>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let update = |state: &RouteState| {
             if state.controller.as_ref() != Some(me) {
                 return Err(Error::stale("another node is the controller"));
@@ -348,7 +348,7 @@ impl RouteMap {
             }
             Ok(changes)
         };
-        self.update(update).await.map(drop)
+        self.update(update).await
     }
 
     /// Sets what nodes cache; `None` turns their caches off.

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use nacre::Cluster;
 use nacre_clock::Clock;
 use nacre_object::{ApplicationName, Error, ErrorKind, NodeName, Result};
-use nacre_registry::{Event, KindFaults, Severity};
+use nacre_registry::{Event, KindFaults, Maps, ROUTES_MAP, Severity};
 use nacre_route::{CacheLoad, ControlProgram, LiveControls, ObjectMatch};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -57,6 +57,23 @@ struct Running {
     last: Option<(Duration, Snapshot)>,
 }
 
+/// Follows the map `routes` for the controller, until the task is aborted. The switch follows it by
+/// itself, and may be behind: it waits for IO in flight before it installs rules.
+pub(in super::super) async fn follow(maps: Maps, followers: watch::Sender<RouteState>) {
+    let Ok(name) = ROUTES_MAP.parse() else { return };
+    let map = RouteMap::new(maps.clone());
+    let mut watcher = maps.watch(&name, 0);
+    loop {
+        let followed = async {
+            followers.send_replace(map.state().await?);
+            watcher.next().await.map(drop)
+        };
+        if followed.await.is_err() {
+            sleep(AFTER_FAILURE).await;
+        }
+    }
+}
+
 /// Runs the applications whenever the node is the controller, until the task is aborted.
 pub(in super::super) async fn run(mut task: ApplicationsTask) {
     let me = LeaseHolder { node: task.node.to_string(), incarnation: task.incarnation };
@@ -65,9 +82,15 @@ pub(in super::super) async fn run(mut task: ApplicationsTask) {
         running: BTreeMap::new(),
         states: States::new(),
         looked: None,
+        committed: 0,
     };
+    let mut routes = task.routes.borrow_and_update().clone();
     loop {
-        let routes = task.routes.borrow_and_update().clone();
+        match task.routes.has_changed() {
+            Ok(true) => routes = task.routes.borrow_and_update().clone(),
+            Ok(false) => {}
+            Err(_) => return,
+        }
         if routes.started.is_empty() && controller.states.is_empty() {
             controller.resign(&task);
             if task.routes.changed().await.is_err() {
@@ -94,6 +117,8 @@ struct ControllerOf {
     states: States,
     /// When the node looked at the lease last, while it is the controller.
     looked: Option<Duration>,
+    /// The epoch of the map `routes` in which this node stored rules last.
+    committed: u64,
 }
 
 impl ControllerOf {
@@ -128,7 +153,11 @@ impl ControllerOf {
             self.term.store(&self.states).await?;
         }
         task.reports.note_controller(self.running.keys());
-        self.run_due(task, routes).await
+        // A program must see the rules that it has made.
+        match routes.epoch < self.committed {
+            true => Ok(()),
+            false => self.run_due(task, routes).await,
+        }
     }
 
     /// Takes over which applications are started. Returns whether it has dropped the state of one
@@ -156,7 +185,8 @@ impl ControllerOf {
         let counted = task.counted(routes).await;
         let names: Vec<_> = self.running.keys().cloned().collect();
         for name in names {
-            if self.running.get(&name).is_some_and(is_due) {
+            let is_behind = routes.epoch < self.committed;
+            if !is_behind && self.running.get(&name).is_some_and(is_due) {
                 self.run(task, routes, &name, &counted).await?;
             }
         }
@@ -230,7 +260,9 @@ impl ControllerOf {
         if is_changed {
             let map = RouteMap::new(task.cluster.maps().clone());
             let (application, shares) = (ran.changed, ran.shares);
-            map.put_controlled(self.term.me(), name, started, application, shares).await?;
+            let me = self.term.me();
+            let put = map.put_controlled(me, name, started, application, shares);
+            self.committed = put.await?;
         }
         self.states.insert(name.clone(), ran.state);
         for text in &ran.told {

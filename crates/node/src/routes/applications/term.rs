@@ -160,7 +160,8 @@ mod tests {
 
     async fn put(term: &ControllerTerm, map: &RouteMap, name: &ApplicationName) -> Result<()> {
         let application = StoredApplication { order: 0, is_forced: false, insertions: vec![] };
-        map.put_controlled(term.me(), name, &started(), Some(application), None).await
+        let (me, started) = (term.me(), started());
+        map.put_controlled(me, name, &started, Some(application), None).await.map(drop)
     }
 
     #[tokio::test]
