@@ -33,11 +33,13 @@ impl<V> PrefixMap<V> {
         self.0.remove(prefix);
     }
 
+    /// Whether there are no prefixes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Calls `found` with the value of each prefix of `text`.
     pub fn each_prefix_of<'a>(&'a self, text: &str, mut found: impl FnMut(&'a V)) {
-        if self.0.is_empty() {
-            return;
-        }
         let mut bound = Bound::Included(text);
         // Look at the greatest key up to `bound`. If it is no prefix of `text`, the two have only
         // their first bytes in common. No remaining prefix of `text` is longer than these bytes,

@@ -58,28 +58,63 @@ impl Slot {
 }
 
 /// The slots of one object, prefix or pattern, by source and operation.
+///
+/// Most rules are for any source. Their slots are found without hashing and without keys.
 #[derive(Debug, Clone, Default)]
-pub struct Slots(HashMap<(SourceMatch, Operation), Slot>);
+pub struct Slots {
+    /// Rules for any source, with their operation.
+    any: Vec<(Operation, Slot)>,
+    named: HashMap<(SourceMatch, Operation), Slot>,
+}
 
 impl Slots {
     pub fn insert(&mut self, key: (SourceMatch, Operation), rule: RuleId, span: Span) {
-        self.0.entry(key).or_default().insert(rule, span);
+        let slot = match key {
+            (SourceMatch::Any, operation) => {
+                let at = self.any.iter().position(|(own, _)| *own == operation);
+                let at = at.unwrap_or_else(|| {
+                    self.any.push((operation, Slot::default()));
+                    self.any.len() - 1
+                });
+                &mut self.any[at].1
+            }
+            named => self.named.entry(named).or_default(),
+        };
+        slot.insert(rule, span);
     }
 
     pub fn remove(&mut self, key: &(SourceMatch, Operation), rule: RuleId, span: Span) {
-        if let Some(slot) = self.0.get_mut(key) {
+        if key.0 == SourceMatch::Any {
+            self.any.retain_mut(|(operation, slot)| {
+                if *operation == key.1 {
+                    slot.remove(rule, span);
+                }
+                !slot.is_empty()
+            });
+        } else if let Some(slot) = self.named.get_mut(key) {
             slot.remove(rule, span);
             if slot.is_empty() {
-                self.0.remove(key);
+                self.named.remove(key);
             }
         }
     }
 
-    pub fn get(&self, key: &(SourceMatch, Operation)) -> Option<&Slot> {
-        self.0.get(key)
+    /// The rules for any source.
+    pub fn of_any(&self, operation: Operation) -> Option<&Slot> {
+        self.any.iter().find(|(own, _)| *own == operation).map(|(_, slot)| slot)
+    }
+
+    /// The rules for one source that is not `Any`.
+    pub fn of_source(&self, key: &(SourceMatch, Operation)) -> Option<&Slot> {
+        self.named.get(key)
+    }
+
+    /// Whether there are rules for single sources.
+    pub fn has_sources(&self) -> bool {
+        !self.named.is_empty()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.any.is_empty() && self.named.is_empty()
     }
 }

@@ -1,6 +1,6 @@
 //! `RuleTable`: the rules of one switch in order, with an index to look up IO.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use nacre_object::{Error, ObjectId, Result};
 
@@ -39,7 +39,9 @@ pub struct Placement {
 /// then the bytes in disjoint ranges. So the cost grows with the logarithm of the number of rules.
 #[derive(Debug, Clone, Default)]
 pub struct RuleTable {
-    rules: BTreeMap<RuleId, Rule>,
+    rules: HashMap<RuleId, Rule>,
+    /// The ids of `rules`, in the order in which they decide.
+    order: BTreeSet<RuleId>,
     by_header: HashMap<Header, BTreeSet<RuleId>>,
     /// The id of the next rule to install.
     next: i64,
@@ -116,9 +118,13 @@ impl RuleTable {
 
     /// The rules that the switch made about bytes that overlap `span` or touch it.
     fn made_near(&self, object: &ObjectId, span: Span) -> Vec<(Span, RuleId)> {
+        // The ids of made rules come before all others.
+        if self.order.first().is_none_or(|first| !first.is_made()) {
+            return vec![];
+        }
         let near = Span::new(span.start().saturating_sub(1), span.end().saturating_add(1));
         let slots = self.exact.get(object);
-        let slot = slots.and_then(|slots| slots.get(&(SourceMatch::Any, Operation::Read)));
+        let slot = slots.and_then(|slots| slots.of_any(Operation::Read));
         slot.zip(near).map_or(vec![], |(slot, near)| slot.made_over(near))
     }
 
@@ -142,7 +148,7 @@ impl RuleTable {
 
     /// All notes of the switch about where newest bytes are.
     pub fn all_placed(&self) -> impl Iterator<Item = (&ObjectId, &Rule)> {
-        let made = self.rules.range(..RuleId(0)).map(|(_, rule)| rule);
+        let made = self.order.range(..RuleId(0)).filter_map(|id| self.rules.get(id));
         made.filter_map(|rule| match &rule.header.object {
             ObjectMatch::Exact(object) => Some((object, rule)),
             _ => None,
@@ -169,7 +175,7 @@ impl RuleTable {
     /// Whether an installed rule sends reads away from home. `is_home` says which destinations have
     /// the bytes of the home.
     pub fn sends_reads_away(&self, is_home: impl Fn(&Destination) -> bool) -> bool {
-        self.rules.range(RuleId(0)..).any(|(_, rule)| {
+        self.order.range(RuleId(0)..).filter_map(|id| self.rules.get(id)).any(|rule| {
             rule.header.operations.contains(Operation::Read) && !is_home(&rule.destination)
         })
     }
@@ -204,6 +210,7 @@ impl RuleTable {
             slots.insert((rule.header.source.clone(), operation), id, rule.header.span);
         }
         self.by_header.entry(rule.header.clone()).or_default().insert(id);
+        self.order.insert(id);
         self.rules.insert(id, rule);
     }
 
@@ -221,6 +228,7 @@ impl RuleTable {
 
     fn uninstall(&mut self, id: RuleId) -> Option<(RuleId, Rule)> {
         let rule = self.rules.remove(&id)?;
+        self.order.remove(&id);
         if let Some(same) = self.by_header.get_mut(&rule.header) {
             same.remove(&id);
             if same.is_empty() {
@@ -261,7 +269,7 @@ impl RuleTable {
 
     /// The rules, in the order in which they decide.
     pub fn rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
-        self.rules.iter().map(|(id, rule)| (*id, rule))
+        self.order.iter().filter_map(|id| Some((*id, self.rules.get(id)?)))
     }
 
     /// The rule with this id.
@@ -320,30 +328,45 @@ impl RuleTable {
     }
 
     /// The slots whose rules match the source, operation and object of an IO.
-    fn slots(&self, io: &Io) -> Vec<&Slot> {
-        let keys = keys_of(io);
-        let mut found = vec![];
-        let collect = |slots| keys.iter().filter_map(move |key| Slots::get(slots, key));
+    fn slots<'a>(&'a self, io: &'a Io) -> Vec<&'a Slot> {
+        let mut matching = Matching { io, keys: None, found: vec![] };
         if let Some(slots) = self.exact.get(&io.object) {
-            found.extend(collect(slots));
+            matching.collect(slots);
+        }
+        if self.prefixes.is_empty() && self.patterns.is_empty() {
+            return matching.found;
         }
         let text = io.object.to_string();
-        self.prefixes.each_prefix_of(&text, |slots| found.extend(collect(slots)));
+        self.prefixes.each_prefix_of(&text, |slots| matching.collect(slots));
         self.patterns.each_prefix_of(&text, |patterns| {
             let fitting = patterns.iter().filter(|(pattern, _)| pattern.matches(&text));
-            fitting.for_each(|(_, slots)| found.extend(collect(slots)));
+            fitting.for_each(|(_, slots)| matching.collect(slots));
         });
-        found
+        matching.found
     }
 }
 
-/// The sources and operations of rules that can match this IO.
-fn keys_of(io: &Io) -> Vec<(SourceMatch, Operation)> {
+/// The slots that match an IO.
+struct Matching<'a> {
+    io: &'a Io,
+    /// The sources of the IO, as rules may name them; made when they are first needed.
+    keys: Option<Vec<(SourceMatch, Operation)>>,
+    found: Vec<&'a Slot>,
+}
+
+impl<'a> Matching<'a> {
+    fn collect(&mut self, slots: &'a Slots) {
+        self.found.extend(slots.of_any(self.io.operation));
+        if slots.has_sources() {
+            let keys = self.keys.get_or_insert_with(|| named_keys_of(self.io));
+            self.found.extend(keys.iter().filter_map(|key| slots.of_source(key)));
+        }
+    }
+}
+
+/// The sources and operations of rules for single sources that can match this IO.
+fn named_keys_of(io: &Io) -> Vec<(SourceMatch, Operation)> {
+    let own = [SourceMatch::Entity(io.source.clone()), SourceMatch::Tenant(io.tenant.clone())];
     let layer = io.via.clone().map(SourceMatch::Layer);
-    let own = [
-        SourceMatch::Any,
-        SourceMatch::Entity(io.source.clone()),
-        SourceMatch::Tenant(io.tenant.clone()),
-    ];
     own.into_iter().chain(layer).map(|source| (source, io.operation)).collect()
 }

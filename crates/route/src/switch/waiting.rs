@@ -64,6 +64,9 @@ impl Waiting {
 
     /// Whether an IO must wait because it overlaps an earlier IO that is held.
     pub fn is_before(&self, object: &ObjectId, touches: &[Touch]) -> bool {
+        if self.count == 0 {
+            return false;
+        }
         let queue = self.by_object.get(object);
         queue.is_some_and(|queue| queue.iter().any(|(_, held)| conflict(&held.touches, touches)))
     }
@@ -103,6 +106,9 @@ impl Waiting {
 
     /// Removes and returns the held IO on an object.
     pub fn take(&mut self, object: &ObjectId) -> Vec<Arrival> {
+        if self.count == 0 {
+            return vec![];
+        }
         let queue = self.by_object.remove(object).unwrap_or_default();
         self.count -= queue.len();
         queue.into_iter().map(|(_, arrival)| arrival).collect()
