@@ -107,6 +107,8 @@ fn the_table_and_the_linear_matcher_agree() {
                     let io = io(&mut random);
                     let found = table.route(&io).unwrap();
                     assert_eq!(found, linear(&table, &io), "{io}");
+                    let placed = table.all_placed().map(|(_, rule)| rule.header.span.length());
+                    assert_eq!(table.placed_bytes(), placed.fold(0, u64::saturating_add));
                     compared += 1;
                     split += u32::from(found.len() > 1);
                 }

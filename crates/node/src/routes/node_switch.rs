@@ -216,9 +216,7 @@ impl NodeSwitch {
     /// What the switch has counted. It counts these objects for a while from now on.
     pub(super) fn statistics(&self, objects: Vec<ObjectMatch>) -> Statistics {
         let counted = self.counts.read(objects, self.clock.monotonic());
-        let core = self.core();
-        let routed = core.table().all_placed().map(|(_, rule)| rule.header.span.length());
-        let routed_bytes = routed.sum();
+        let routed_bytes = self.core().table().placed_bytes();
         Statistics { target: self.places.own().to_string(), routed_bytes, ..counted }
     }
 

@@ -47,6 +47,8 @@ pub struct RuleTable {
     next: i64,
     /// How many rules the switch has made itself so far.
     made: i64,
+    /// The bytes of all rules that the switch has made and that are still there.
+    placed_bytes: u128,
     exact: HashMap<ObjectId, Slots>,
     prefixes: PrefixMap<Slots>,
     /// By literal prefix.
@@ -155,6 +157,11 @@ impl RuleTable {
         })
     }
 
+    /// The bytes of all these notes together.
+    pub fn placed_bytes(&self) -> u64 {
+        u64::try_from(self.placed_bytes).unwrap_or(u64::MAX)
+    }
+
     /// Removes the notes of the switch about a range. Then other rules decide about its bytes
     /// again.
     pub fn forget(&mut self, object: &ObjectId, span: Span) {
@@ -182,6 +189,7 @@ impl RuleTable {
 
     fn make(&mut self, rule: Rule) {
         self.made += 1;
+        self.placed_bytes += u128::from(rule.header.span.length());
         self.install(RuleId(-self.made), rule);
     }
 
@@ -229,6 +237,9 @@ impl RuleTable {
     fn uninstall(&mut self, id: RuleId) -> Option<(RuleId, Rule)> {
         let rule = self.rules.remove(&id)?;
         self.order.remove(&id);
+        if id.is_made() {
+            self.placed_bytes -= u128::from(rule.header.span.length());
+        }
         if let Some(same) = self.by_header.get_mut(&rule.header) {
             same.remove(&id);
             if same.is_empty() {
