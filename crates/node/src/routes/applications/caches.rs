@@ -90,13 +90,9 @@ mod tests {
         let [gold, silver] = &load.tenants[..] else { panic!("{load:?}") };
         assert_eq!((gold.name.as_str(), gold.reads, gold.share), ("gold", 40.0, Some(1 << 20)));
         assert_eq!((silver.name.as_str(), silver.share), ("silver", None));
-        let ratio = |bytes: u64| {
-            let fitting = gold.curve.iter().filter(|(size, _)| *size <= bytes);
-            fitting.map(|(_, ratio)| *ratio).next_back()
-        };
-        assert_eq!(
-            (ratio(1 << 19), ratio(1 << 20), ratio(4 << 20)),
-            (Some(1.0), Some(0.25), Some(0.0))
-        );
+        let ratios: Vec<_> = gold.curve.iter().map(|(_, ratio)| *ratio).collect();
+        let steps: Vec<_> = ratios.windows(2).filter(|pair| pair[0] != pair[1]).collect();
+        assert_eq!(steps, [[1.0, 0.25], [0.25, 0.0]], "three quarters fit into 1 MiB");
+        assert_eq!((ratios.first(), ratios.last()), (Some(&1.0), Some(&0.0)));
     }
 }
