@@ -3,13 +3,14 @@
 --
 -- Each tenant has a miss-ratio curve, which nodes estimate from its reads. The program goes along the lower hulls of
 -- these curves, and gives each of `parts` equal parts of the memory where it saves most misses. Shares change only if
--- this saves at least `least_gain` of the present misses. A tenant that stops reading loses its share in some 15 s.
+-- this saves at least `least_gain` of the present misses, and `least_saved` misses a second. A tenant that stops
+-- reading loses its share in some 15 s. The program replaces shares that an operator has set.
 --
 -- Use it if a tenant that reads much displaces the blocks of others. Turn caches on first:
 --
 --   nacre route cache on --pool data --size 64MiB
 
-settings = { caches = true, parts = 64, least_gain = 0.05 }
+settings = { caches = true, parts = 64, least_gain = 0.05, least_saved = 1 }
 
 -- The misses a second of a tenant with 0, 1, … parts; the number of parts is one less than the index.
 local function misses_of(tenant, part_bytes, parts)
@@ -65,21 +66,21 @@ end
 
 function control(cluster)
   local cache, parts = cluster.cache, math.max(math.floor(cluster.settings.parts), 2)
-  if not cache then
+  if not cache or cluster.seconds == 0 then
     return
   end
-  local curves, part_bytes = {}, math.floor(cache.bytes / parts)
+  local curves, present, part_bytes = {}, {}, math.floor(cache.bytes / parts)
   for _, tenant in cache.tenants do
     curves[tenant.name] = misses_of(tenant, part_bytes, parts)
+    present[tenant.name] = math.floor((tenant.share or 0) / part_bytes)
   end
   -- One part is for the tenants without a share.
-  local new, present = divide(curves, parts - 1), cluster.state.parts or {}
-  if total(curves, new) < total(curves, present) * (1 - cluster.settings.least_gain) then
-    cluster.state.parts = new
+  local new = divide(curves, parts - 1)
+  local before, saved = total(curves, present), total(curves, present) - total(curves, new)
+  if saved >= cluster.settings.least_saved and saved > before * cluster.settings.least_gain then
     for name, count in new do
       share(name, count * part_bytes)
     end
-    local saved = total(curves, present) - total(curves, new)
     tell(string.format("the cache is divided anew: it saves %.0f misses a second", saved))
   end
 end

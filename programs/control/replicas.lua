@@ -26,19 +26,19 @@ local function targets_for(cluster, object)
 end
 
 function control(cluster)
-  local set, spread, count = cluster.settings, cluster.state, 0
-  local busy = {}
+  local set, spread, busy, count = cluster.settings, cluster.state, {}, 0
+  clear()
   for _, object in cluster.objects do
     busy[object.object] = object
   end
-  for name, target in spread do
+  for name, rule in spread do
     local object = busy[name]
     -- A quarter of `least_reads` keeps the copies, so that an object near the limit is not copied again and again.
     local is_read = object and object.writes == 0 and object.reads >= set.least_reads / 4
-    if is_read then
+    if is_read or cluster.seconds == 0 then
+      insert(rule.switch, "* r " .. name .. " -> one " .. rule.targets .. " least-loaded")
       count += 1
-    elseif cluster.seconds > 0 then
-      delete(target, "* r " .. name)
+    else
       spread[name] = nil
     end
   end
@@ -46,8 +46,9 @@ function control(cluster)
     local is_due = object.reads >= set.least_reads and object.read_only_seconds >= set.read_only_seconds
     local names = targets_for(cluster, object)
     if is_due and not spread[object.object] and count < set.most_objects and #names > 1 then
-      insert(object.target, "* r " .. object.object .. " -> one " .. table.concat(names, ",") .. " least-loaded")
-      spread[object.object] = object.target
+      local targets = table.concat(names, ",")
+      insert(object.target, "* r " .. object.object .. " -> one " .. targets .. " least-loaded")
+      spread[object.object] = { switch = object.target, targets = targets }
       count += 1
     end
   end

@@ -31,19 +31,17 @@ local function recent_rate(known, window)
   return (before + known.requests) / math.max(window, known.elapsed)
 end
 
-local function send_away(target, pools, is_burst)
+local function send_away(target, pools)
   for pool in string.gmatch(pools, "%S+") do
-    local header = "* w " .. pool .. "/*"
-    if is_burst then
-      insert(target, header .. " -> pool nacre.routed follow")
-    else
-      delete(target, header)
-    end
+    insert(target, "* w " .. pool .. "/* -> pool nacre.routed follow")
   end
 end
 
 function control(cluster)
   local set, seconds = cluster.settings, cluster.seconds
+  assert(set.recent_seconds > 0 and set.average_seconds >= set.recent_seconds,
+    "recent_seconds must be above 0, and average_seconds not below it")
+  clear()
   for _, target in cluster.targets do
     local known = cluster.state[target.name] or { average = 0, observed = 0, elapsed = 0, requests = 0 }
     if target.answers and seconds > 0 then
@@ -57,7 +55,9 @@ function control(cluster)
         tell(target.name .. if is_burst then " is overloaded: its writes go elsewhere"
           else " is not overloaded any more: bytes are brought home")
       end
-      send_away(target.name, set.pools, is_burst)
+    end
+    if known.is_burst then
+      send_away(target.name, set.pools)
     end
     cluster.state[target.name] = known
   end

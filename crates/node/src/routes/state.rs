@@ -108,6 +108,11 @@ impl RouteState {
         Ok(all)
     }
 
+    /// The node that runs the programs of started applications, if one ever did.
+    pub fn controller(&self) -> Option<&str> {
+        self.controller.as_ref().map(|holder| holder.node.as_str())
+    }
+
     /// The position of an application in the order: the present one, or the next that is free.
     pub(super) fn order_of(&self, name: &ApplicationName) -> u64 {
         let next = || self.applications.values().map(|one| one.order + 1).max().unwrap_or(0);

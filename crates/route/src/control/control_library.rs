@@ -1,4 +1,4 @@
-//! The functions `insert`, `delete`, `share` and `tell` of control programs.
+//! The functions `insert`, `delete`, `clear`, `share` and `tell` of control programs.
 //!
 //! The changes of a run are collected. A run that fails changes nothing.
 
@@ -83,6 +83,15 @@ impl Library for ControlLibrary {
         })?;
         host.globals.raw_set("delete", delete)?;
         let own = Rc::clone(&changes);
+        let clear = host.function(move |_, ()| {
+            change(&own, |changes| {
+                changes.rules.clear();
+                Ok(())
+            })
+            .map_err(raise)
+        })?;
+        host.globals.raw_set("clear", clear)?;
+        let own = Rc::clone(&changes);
         let share = host.function(move |_, (tenant, bytes): (LuaString, f64)| {
             let tenant = text(&tenant)?;
             change(&own, |changes| changes.share(&tenant, bytes)).map_err(raise)
@@ -109,7 +118,7 @@ fn change<R>(
     match changes.borrow_mut().as_mut() {
         Some(changes) => make(changes),
         None => Err(Error::invalid("a program can change rules only while it runs")
-            .hint("call insert, delete, share and tell in the function `control`")),
+            .hint("call insert, delete, clear, share and tell in the function `control`")),
     }
 }
 

@@ -96,7 +96,7 @@ pub struct ObjectLoad {
 }
 
 /// A rule at a switch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SwitchRule {
     /// The target whose switch has the rule, or `every`.
     pub switch: String,

@@ -47,7 +47,7 @@ const CLUSTER: &[Item] = &[
     Item::new("cluster.settings", "the settings by name, defaults included"),
     Item::new(
         "cluster.state",
-        "a table that the program may change; the next call gets it again, also on another node; 64 KiB at most",
+        "a table that the program may change; the next call gets it again, also on another node; 60 KiB at most",
     ),
     Item::new("cluster.targets", "a list of the storage targets, sorted by name"),
     Item::new("target.name", "the name of the target and of its switch"),
@@ -100,6 +100,10 @@ const ENVIRONMENT: &[Item] = &[
     Item::new(
         "delete(switch, header)",
         "removes the application's rule with this header, such as `\"* w data/*\"`; returns whether there was one",
+    ),
+    Item::new(
+        "clear()",
+        "removes all rules of the application; a program that then inserts all rules that it wants leaves none behind when its settings or its version change",
     ),
     Item::new(
         "share(tenant, bytes)",

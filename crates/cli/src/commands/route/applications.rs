@@ -25,6 +25,11 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause between two requests to the nodes.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
+/// The most characters of an error or an event in a table; JSON has all of them.
+const MAX_CELL_CHARACTERS: usize = 100;
+/// How late a run may be before a table shows it.
+const LATE_SECONDS: f64 = 5.0;
+
 /// How an application is started
 #[derive(Debug, clap::Args)]
 pub struct StartArguments {
@@ -32,7 +37,7 @@ pub struct StartArguments {
     application: ApplicationName,
     /// The control program (default: the one with the name of the application)
     #[arg(long)]
-    program: Option<ProgramName>,
+    program: Option<String>,
     /// A setting of the program. May be repeated; all other settings have their defaults
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
@@ -56,10 +61,8 @@ pub(super) async fn start(
     out: Out,
 ) -> Result<()> {
     let name = &arguments.application;
-    let program = match &arguments.program {
-        Some(program) => program.clone(),
-        None => ProgramName::new(name.as_str())?,
-    };
+    let program = arguments.program.as_deref().unwrap_or(name.as_str());
+    let program = ProgramName::new(program.strip_prefix("control/").unwrap_or(program))?;
     let settings = settings(arguments, &active(cluster, &program).await?)?;
     let started = StartedApplication { program, settings, every_seconds: arguments.every };
     let epoch = map.start(name, &started).await?;
@@ -69,7 +72,7 @@ pub(super) async fn start(
         if let Some(problem) = report.problem {
             return Err(Error::unavailable(format!("the application has started, but {problem}"))
                 .on(name)
-                .hint("put a corrected program; it is used as soon as it is active"));
+                .hint("see how its next runs end: nacre route applications"));
         }
     }
     let is_running = arguments.wait.patience().is_some();
@@ -143,13 +146,16 @@ pub(super) async fn list(file: &ClusterFile, map: &RouteMap, out: Out) -> Result
         ["application", "program", "settings", "node", "runs", "rules", "last run"];
     let state = map.state().await?;
     let all = reports(&Sessions::new(file)?, file).await;
-    let controller = all.into_iter().find(|(_, report)| report.is_controller);
-    let (node, mut report) = match controller {
-        Some((node, report)) => (node, report),
-        None => (String::new(), ControllerReport::default()),
+    // A node that was replaced may not know it yet.
+    let is_controller = |(node, report): &(String, ControllerReport)| {
+        report.is_controller && state.controller().is_none_or(|own| own == node)
     };
+    let controller = all.into_iter().find(is_controller);
+    let (node, mut report) = controller.unwrap_or_default();
     if node.is_empty() && !state.started.is_empty() {
-        note("no node runs the programs at present; rules stay in force");
+        note(
+            "no node runs the programs at present; rules stay in force; see which nodes are up: nacre status",
+        );
     }
     if let Some(problem) = &report.problem {
         note(&format!("{node} cannot run the programs: {}", printable(problem)));
@@ -189,10 +195,12 @@ fn row(
     let report = applications.get(name.as_str()).unwrap_or(&none);
     let version = report.version.map(|version| format!("@{version}")).unwrap_or_default();
     let ended = match (&report.problem, report.runs) {
-        (Some(problem), _) => printable(problem),
+        (Some(problem), _) => in_short(problem),
         (None, 0) => "-".to_owned(),
-        (None, _) => report.told.back().map_or("ok".to_owned(), |text| printable(text)),
+        (None, _) => report.told.back().map_or("ok".to_owned(), |text| in_short(text)),
     };
+    let late = lateness(report, started.every_seconds);
+    let ended = late.map_or(ended.clone(), |seconds| format!("{seconds:.0} s ago: {ended}"));
     vec![
         name.to_string(),
         format!("control/{}{version}", started.program),
@@ -202,4 +210,18 @@ fn row(
         report.rules.to_string(),
         ended,
     ]
+}
+
+/// The beginning of a text, for a cell of a table.
+fn in_short(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let short: String = line.chars().take(MAX_CELL_CHARACTERS).collect();
+    printable(&short) + if short.len() < text.len() { "…" } else { "" }
+}
+
+/// How many seconds ago a program ran last, if this is longer than it should be.
+fn lateness(report: &ApplicationReport, every_seconds: f64) -> Option<f64> {
+    let now = SystemClock::default().now_micros();
+    let seconds = now.saturating_sub(report.ran_at_micros) as f64 / 1e6;
+    (report.runs > 0 && seconds > every_seconds + LATE_SECONDS).then_some(seconds)
 }

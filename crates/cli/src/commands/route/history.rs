@@ -88,7 +88,9 @@ fn document(record: &EpochRecord, change: &Change) -> Value {
 }
 
 fn row(record: &EpochRecord, change: &Change) -> Row {
-    let (subject, text) = match subject(change) {
+    let about = subject(change);
+    let subject_of_application = !matches!(about, Subject::Other(_));
+    let (subject, text) = match about {
         Subject::Application(name) => (name, change.value().map(|value| rules(value))),
         Subject::Program(name) => {
             (name, Some(change.value().map_or("stopped".to_owned(), |v| started(v))))
@@ -99,7 +101,10 @@ fn row(record: &EpochRecord, change: &Change) -> Row {
         record.epoch.to_string(),
         utc(record.at_micros),
         record.author.to_string(),
-        printable(subject),
+        match subject_of_application {
+            true => printable(subject),
+            false => format!("({})", printable(subject)),
+        },
         text.unwrap_or_else(|| "removed".to_owned()),
     ]
 }

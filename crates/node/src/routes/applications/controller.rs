@@ -12,7 +12,7 @@ use nacre_object::{ApplicationName, Error, ErrorKind, NodeName, Result};
 use nacre_registry::{Event, KindFaults, Maps, ROUTES_MAP, Severity};
 use nacre_route::{CacheLoad, ControlProgram, LiveControls, ObjectMatch};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::super::NodeSwitch;
 use super::super::service::ROUTE_SERVICE;
@@ -33,6 +33,8 @@ const LOOK_AT_LEASE: Duration = Duration::from_millis(500);
 /// How long a node may take to say what its switch has counted. A program does not wait longer: the
 /// target counts as silent in this run.
 const STATISTICS_TIME: Duration = Duration::from_secs(1);
+/// How long the cluster log may take to store an event.
+const EVENT_TIME: Duration = Duration::from_millis(500);
 /// The pause after an error of a map.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
@@ -55,6 +57,8 @@ struct Running {
     started: StartedApplication,
     /// When the program ran last, and what the switches had counted then.
     last: Option<(Duration, Snapshot)>,
+    /// The version whose failure was reported to the cluster log last, and the error.
+    reported: Option<(u64, String)>,
 }
 
 /// Follows the map `routes` for the controller, until the task is aborted. The switch follows it by
@@ -167,7 +171,7 @@ impl ControllerOf {
         let states = self.states.len();
         self.states.retain(|name, _| routes.started.contains_key(name));
         for (name, started) in &routes.started {
-            let new = || Running { started: started.clone(), last: None };
+            let new = || Running { started: started.clone(), last: None, reported: None };
             self.running.entry(name.clone()).or_insert_with(new);
         }
         self.states.len() < states
@@ -229,21 +233,40 @@ impl ControllerOf {
             Err(error) => Err(error),
         };
         let failure = ran.as_ref().err().map(ToString::to_string);
+        let ran_at_micros = task.clock.now_micros();
         task.reports.note(name, |report| {
             report.program = started.program.to_string();
             report.version = Some(version);
             report.epoch = routes.epoch;
             report.runs += 1;
+            report.ran_at_micros = ran_at_micros;
             report.failures += u64::from(failure.is_some());
             report.problem = failure;
         });
         match ran {
             Err(error) if is_of_the_controller(&error) => Err(error),
             Err(error) => {
-                task.faults.report(&started.program, version, &error);
+                self.report(task, name, version, &error);
                 Ok(())
             }
             Ok(()) => Ok(()),
+        }
+    }
+
+    /// Reports a failure to the cluster log, unless the same version has just failed in the same
+    /// way.
+    fn report(
+        &mut self,
+        task: &ApplicationsTask,
+        name: &ApplicationName,
+        version: u64,
+        error: &Error,
+    ) {
+        let Some(running) = self.running.get_mut(name) else { return };
+        let failure = (version, error.message().to_owned());
+        if running.reported.as_ref() != Some(&failure) {
+            task.faults.report(&running.started.program, version, error);
+            running.reported = Some(failure);
         }
     }
 
@@ -345,7 +368,8 @@ impl ApplicationsTask {
 
     async fn tell(&self, text: String) {
         let event = Event { node: Some(self.node.clone()), ..Event::new(Severity::Info, text) };
-        // If the event is lost, the rules still show what happened.
-        let _ = self.cluster.events().append(event).await;
+        // If the event is lost, the rules still show what happened. The node that keeps the cluster
+        // log may be down; programs do not wait for it.
+        let _ = timeout(EVENT_TIME, self.cluster.events().append(event)).await;
     }
 }

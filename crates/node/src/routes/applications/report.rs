@@ -31,6 +31,8 @@ pub struct ApplicationReport {
     pub epoch: u64,
     /// How often this controller has run the program.
     pub runs: u64,
+    /// When the last run ended, in microseconds since 1970; 0 before the first.
+    pub ran_at_micros: u64,
     /// How many of these runs failed, because of the program or of its rules.
     pub failures: u64,
     /// How often its rules have changed.

@@ -68,7 +68,9 @@ impl Due<'_> {
         let ControlOutput { rules, shares, state, told } =
             ran.map_err(|_| Error::unavailable("the node is stopping").hint("try again"))??;
         let count = rules.len();
-        let changed = match rules == rules_before {
+        // The rules of one insertion are installed the longest prefix first, so a program may insert
+        // them in any order.
+        let changed = match sorted(&rules) == sorted(&rules_before) {
             true => None,
             false => Some(self.analysed(task, &rules)?),
         };
@@ -111,9 +113,18 @@ impl Due<'_> {
                 "the rules of the application {} would not be safe: {finding}",
                 self.name
             ))
-            .hint("correct the program, or stop it: nacre route stop")),
+            .hint(format!(
+                "correct the program or its settings, or stop it: nacre route stop {}",
+                self.name
+            ))),
         }
     }
+}
+
+fn sorted(rules: &[SwitchRule]) -> Vec<&SwitchRule> {
+    let mut rules: Vec<_> = rules.iter().collect();
+    rules.sort();
+    rules
 }
 
 /// The rules of a stored application, as programs know them.
