@@ -7,12 +7,12 @@
 //! elements, each after its tag and length.
 //!
 //! While the speed of the node's link is stated, most messages wait instead in a queue for each
-//! tenant, a *lane* (see [`lanes`]). All other messages are in the *main lane*: the open batch and
+//! tenant, a *lane* (see [`tenant_queues`]). All other messages are in the *main lane*: the open batch and
 //! the full batches before it.
 //!
 //! **Invariant:** messages of one lane are sent in the order in which they were pushed.
 
-mod lanes;
+mod tenant_queues;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -30,8 +30,8 @@ use crate::limits::BATCH_BYTES;
 use crate::link::Gate;
 use nacre_protocol::proto::server_message;
 
-use self::lanes::Lanes;
-pub(crate) use self::lanes::{Cutting, Lane};
+use self::tenant_queues::TenantQueues;
+pub(crate) use self::tenant_queues::{Cutting, Lane};
 
 /// A message this long is not copied into the batch but sent beside it.
 const LARGE_BYTES: usize = BATCH_BYTES / 2;
@@ -108,7 +108,7 @@ struct Queue {
     /// The position after the last message of the main lane.
     main_pushed: u64,
     /// `None` until a message first waits for the node's link.
-    lanes: Option<Box<Lanes>>,
+    lanes: Option<Box<TenantQueues>>,
     /// Whether the connection is ready for more, but all waiting messages wait for the node's link.
     is_held_back: bool,
     /// How often the connection has taken a batch.
@@ -190,7 +190,7 @@ impl Outbox {
         cutting: Cutting,
     ) -> Lane {
         let mut queue = self.lock();
-        let new = || Box::new(Lanes::new(gate.clone(), cutting));
+        let new = || Box::new(TenantQueues::new(gate.clone(), cutting));
         queue.lanes.get_or_insert_with(new).of(tenant, pool)
     }
 

@@ -198,12 +198,12 @@ async fn a_read_that_was_read_before_does_not_reach_the_store() {
 #[derive(Debug)]
 struct Late {
     next: Stack,
-    held: Arc<Held>,
+    held: Arc<PausedReplies>,
 }
 
 /// The replies that a [`Late`] layer holds back.
 #[derive(Debug)]
-struct Held {
+struct PausedReplies {
     /// How many replies to reads may go, and how many to changes.
     reads: Semaphore,
     changes: Semaphore,
@@ -211,7 +211,7 @@ struct Held {
     done: AtomicU64,
 }
 
-impl Held {
+impl PausedReplies {
     async fn until_done(&self, count: u64) {
         eventually("the store has the request", async || self.done() == count).await;
     }
@@ -240,9 +240,9 @@ impl Layer for Late {
 }
 
 /// A cached store whose replies are held back below the cache.
-fn late() -> (Stack, Arc<Held>) {
+fn late() -> (Stack, Arc<PausedReplies>) {
     let (reads, changes) = (Semaphore::new(0), Semaphore::new(0));
-    let held = Arc::new(Held { reads, changes, done: AtomicU64::new(0) });
+    let held = Arc::new(PausedReplies { reads, changes, done: AtomicU64::new(0) });
     let of_layer = Arc::clone(&held);
     let stack = Stack::new(memory())
         .wrapped_by(|next| Late { next, held: of_layer })

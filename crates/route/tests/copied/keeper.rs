@@ -9,9 +9,9 @@ use nacre_route::{CopyHead, CopyStep, CopyTag, CopyWrite};
 use super::{Answer, Sabotage};
 
 #[derive(Default)]
-pub struct Keeper(BTreeMap<ObjectId, (CopyHead, Vec<u8>)>);
+pub struct CopyNode(BTreeMap<ObjectId, (CopyHead, Vec<u8>)>);
 
-impl Keeper {
+impl CopyNode {
     pub fn write(
         &mut self,
         write: &CopyWrite,

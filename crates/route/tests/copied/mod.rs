@@ -29,7 +29,7 @@ pub enum Party {
     Switch,
     /// The engine in that process.
     Home,
-    Keeper(usize),
+    CopyNode(usize),
 }
 
 /// A change of an object.

@@ -13,7 +13,7 @@ use nacre_route::{
 };
 
 use super::home::Home;
-use super::keeper::Keeper;
+use super::keeper::CopyNode;
 use super::process::{Asked, MakingCopy, Process, Waiting, object_id, process};
 use super::{
     Answer, Ask, AtHome, BLOCK_BYTES, BLOCKS, CLIENTS, Change, HomeAnswer, KEEPERS, OBJECTS, Party,
@@ -53,7 +53,7 @@ pub struct World {
     clients: Vec<Client>,
     process: Process,
     home: Home,
-    keepers: Vec<Keeper>,
+    keepers: Vec<CopyNode>,
     /// The newest version of each object that a client has written or read.
     floors: Vec<u64>,
     /// Operations that the switch has heard of: sessions deliver each once.
@@ -81,7 +81,7 @@ impl World {
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             process: process(1, sabotage),
             home: Home::new(),
-            keepers: (0..KEEPERS).map(|_| Keeper::default()).collect(),
+            keepers: (0..KEEPERS).map(|_| CopyNode::default()).collect(),
             floors: vec![0; OBJECTS],
             seen: BTreeSet::new(),
             next_id: 0,
@@ -138,7 +138,7 @@ impl World {
             _ => {
                 self.told.note("somebody paused");
                 let parties: Vec<_> = (0..KEEPERS)
-                    .map(Party::Keeper)
+                    .map(Party::CopyNode)
                     .chain((0..CLIENTS).map(Party::Client))
                     .chain([Party::Home])
                     .collect();
@@ -219,7 +219,7 @@ impl World {
             let at = (0..OBJECTS).find(|at| object_id(*at) == object).expect("it is one of them");
             self.send(
                 Party::Switch,
-                Party::Keeper(keeper_of(&target)),
+                Party::CopyNode(keeper_of(&target)),
                 Ask::Drop { object: at, tag },
             );
         }
@@ -254,16 +254,16 @@ impl World {
                     self.home_answered(waiting, answer.clone());
                 }
             }
-            (Ask::Piece(write), Party::Keeper(at)) => {
+            (Ask::Piece(write), Party::CopyNode(at)) => {
                 let told = &mut self.told;
                 let keeper = &mut self.keepers[at];
                 let answer = keeper.write(write, self.sabotage, &mut |what| told.note(what));
                 self.reply(question, answer);
             }
-            (Ask::Drop { object, tag }, Party::Keeper(at)) => {
+            (Ask::Drop { object, tag }, Party::CopyNode(at)) => {
                 self.keepers[at].drop_copy(&object_id(*object), *tag);
             }
-            (Ask::ReadCopy { object, tag }, Party::Keeper(at)) => {
+            (Ask::ReadCopy { object, tag }, Party::CopyNode(at)) => {
                 let answer = self.keepers[at].read(&object_id(*object), *tag, self.sabotage);
                 self.reply(question, answer);
             }
@@ -294,7 +294,7 @@ impl World {
             ReadFrom::Home => self.ask_home(Waiting::Read(question), AtHome::Read(object)),
             ReadFrom::Copy { target, tag, .. } => {
                 let keeper = keeper_of(&target);
-                let to = Party::Keeper(keeper);
+                let to = Party::CopyNode(keeper);
                 let id = self.send(Party::Switch, to, Ask::ReadCopy { object, tag });
                 self.process.asked.insert(id, Asked::Read { question, keeper, tag });
             }
@@ -359,7 +359,7 @@ impl World {
                     offset: block * BLOCK_BYTES,
                     data: answer.data,
                 };
-                let to = Party::Keeper(keeper_of(&one.making.target));
+                let to = Party::CopyNode(keeper_of(&one.making.target));
                 let id = self.send(Party::Switch, to, Ask::Piece(write));
                 self.process.asked.insert(id, Asked::Piece(number));
             }

@@ -90,16 +90,16 @@ pub(in super::super) async fn run(mut task: ApplicationsTask) {
     };
     let mut routes = task.routes.borrow_and_update().clone();
     loop {
-        match task.routes.has_changed() {
-            Ok(true) => routes = task.routes.borrow_and_update().clone(),
-            Ok(false) => {}
-            Err(_) => return,
-        }
-        if routes.started.is_empty() && controller.states.is_empty() {
+        let is_idle = routes.started.is_empty() && controller.states.is_empty();
+        if is_idle {
             controller.resign(&task);
             if task.routes.changed().await.is_err() {
                 return;
             }
+        }
+        // `changed` has marked the new value as seen.
+        if is_idle || task.routes.has_changed().unwrap_or(false) {
+            routes = task.routes.borrow_and_update().clone();
             continue;
         }
         match controller.step(&task, &routes).await {

@@ -48,9 +48,9 @@ pub(crate) enum Cutting {
     Whole,
 }
 
-/// The lanes of one outbox.
+/// The queues of one outbox: a queue for each tenant, called its *lane*.
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(super) struct TenantQueues {
     gate: Gate,
     cutting: Cutting,
     lanes: Vec<LaneQueue>,
@@ -101,7 +101,7 @@ impl Message {
     }
 }
 
-impl Lanes {
+impl TenantQueues {
     pub(super) fn new(gate: Gate, cutting: Cutting) -> Self {
         let (lanes, positions) = (vec![], BTreeSet::new());
         Self { gate, cutting, lanes, next: 0, bytes: 0, positions }
@@ -317,14 +317,14 @@ mod tests {
         })
     }
 
-    fn push(lanes: &mut Lanes, tenant: &str, id: u64, length: usize) {
+    fn push(lanes: &mut TenantQueues, tenant: &str, id: u64, length: usize) {
         use super::super::Body;
         let lane = lanes.of(&TenantName::new(tenant).unwrap(), "");
         assert!(lanes.push(lane, id, id, &server_fields(id), answer(length).to_bytes()));
     }
 
     /// The messages of the next batch.
-    fn next(lanes: &mut Lanes) -> Option<Vec<ServerMessage>> {
+    fn next(lanes: &mut TenantQueues) -> Option<Vec<ServerMessage>> {
         match lanes.poll_batch(&Context::from_waker(Waker::noop())) {
             Poll::Ready(batch) => {
                 let bytes = [&batch.head[..], &batch.tail[..]].concat();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     /// All messages, in the order in which the last byte of each is sent.
-    fn complete(lanes: &mut Lanes) -> Vec<ServerMessage> {
+    fn complete(lanes: &mut TenantQueues) -> Vec<ServerMessage> {
         let (mut parts, mut whole) = (Parts::default(), vec![]);
         while let Some(messages) = next(lanes) {
             for message in messages {
@@ -351,9 +351,9 @@ mod tests {
         whole
     }
 
-    /// Lanes whose gate lets every message pass at once.
-    fn open(cutting: Cutting) -> Lanes {
-        Lanes::new(Gate::new(Arc::new(ManualClock::default())), cutting)
+    /// Queues whose gate lets every message pass at once.
+    fn open(cutting: Cutting) -> TenantQueues {
+        TenantQueues::new(Gate::new(Arc::new(ManualClock::default())), cutting)
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
         let clock = Arc::new(ManualClock::default());
         let gate = Gate::new(clock.clone());
         gate.set(Some((nacre_qos::Link::new(1e3).unwrap(), BTreeMap::new())));
-        let mut lanes = Lanes::new(gate, Cutting::Parts { field: FIELD });
+        let mut lanes = TenantQueues::new(gate, Cutting::Parts { field: FIELD });
         push(&mut lanes, "bulk", 1, 10);
         push(&mut lanes, "bulk", 2, 10);
         assert_eq!(next(&mut lanes).unwrap()[0].id, 1);
