@@ -40,10 +40,9 @@ async fn until_copied(cluster: &RunningCluster, object: &Object, home: &str) {
 
 /// The objects of `home` of which a node keeps copies.
 async fn kept_copies(cluster: &RunningCluster, node: &str, home: &str) -> Vec<String> {
-    let term = number(status(cluster, home).as_ref(), "term");
     let file = ClusterFile::read(cluster.folder()).unwrap();
     let sessions = Sessions::new(&file).unwrap();
-    let ask = serde_json::json!({ "home_target": home, "term": term, "after": null });
+    let ask = serde_json::json!({ "home_target": home, "after": null });
     let input = Bytes::from(ask.to_string());
     let session = sessions.session(node).unwrap();
     let patience = Duration::from_secs(10);

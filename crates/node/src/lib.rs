@@ -7,6 +7,7 @@ mod cache;
 mod call_rules;
 mod calls;
 mod classes;
+mod completed;
 mod device_limit;
 mod free_ports;
 mod guard;

@@ -4,9 +4,7 @@
 //! the present generation. Otherwise it goes to the store below. Before that, it is extended to
 //! whole blocks, so that the reply fills the cache.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures::future::{BoxFuture, FutureExt};
@@ -14,13 +12,13 @@ use nacre_object::limits::MAX_OBJECT_BYTES;
 use nacre_object::{
     Layer, ObjectId, ObjectStat, Op, OpResult, Reply, Request, Result, Stack, Store,
 };
-use tokio::runtime::Handle;
 
 use super::block::{BLOCK_BYTES, Got, MAX_CACHED_BYTES, MAX_READ_BLOCKS};
 use super::blocks::{About, Block, CachedObject};
 use super::changes::{Changes, Generation, ObjectHash, Part, Touched};
 use super::node_cache::{Answered, NodeCache, TenantCache};
 use super::settings::is_own;
+use crate::completed::Completed;
 
 /// The layer.
 #[derive(Debug)]
@@ -190,6 +188,9 @@ impl CacheLayer {
         seen.is_unchanged(changes, object.hash).then(|| (joined(pieces), about))
     }
 
+    /// Sends a change to the store below. It runs to its end even if nobody waits for it any more:
+    /// only then is it known that the store will not apply it later. If the process is about to end,
+    /// the change stays in flight, and its object is not cached any more.
     fn change(&self, request: Request, touched: Touched) -> BoxFuture<'_, Result<Reply>> {
         let (next, caches) = (self.next.clone(), Arc::clone(&self.caches));
         let running = async move {
@@ -209,7 +210,7 @@ impl CacheLayer {
             }
             reply
         };
-        ToTheEnd { running: Some(running.boxed()), has_begun: false }.boxed()
+        Completed::of(running).boxed()
     }
 }
 
@@ -286,37 +287,6 @@ impl Layer for CacheLayer {
         match CachedRead::of(&request).and_then(|read| Some((read, self.caches.of(&request)?))) {
             Some((read, cache)) => self.read(request, read, cache).boxed(),
             None => self.next.submit(request),
-        }
-    }
-}
-
-/// A change that runs to its end, even if nobody waits for it any more. Only when it has ended is it
-/// known that the store below will not apply it later. If the process is about to end, the change
-/// stays in flight, and its object is not cached any more.
-struct ToTheEnd {
-    running: Option<BoxFuture<'static, Result<Reply>>>,
-    has_begun: bool,
-}
-
-impl Future for ToTheEnd {
-    type Output = Result<Reply>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.has_begun = true;
-        let Some(running) = &mut self.running else { return Poll::Pending };
-        let reply = running.as_mut().poll(context);
-        if reply.is_ready() {
-            self.running = None;
-        }
-        reply
-    }
-}
-
-impl Drop for ToTheEnd {
-    fn drop(&mut self) {
-        let running = self.running.take().filter(|_| self.has_begun);
-        if let (Some(running), Ok(runtime)) = (running, Handle::try_current()) {
-            runtime.spawn(running);
         }
     }
 }

@@ -149,7 +149,7 @@ impl NodeCache {
 
     /// What the caches have, and how tenants read.
     pub fn report(&self) -> CacheReport {
-        self.report_with(points)
+        self.report_with(|profile, bytes| points(&profile.curve(), bytes))
     }
 
     /// The report without curves, which take some time to compute.
@@ -157,10 +157,7 @@ impl NodeCache {
         self.report_with(|_, _| vec![])
     }
 
-    fn report_with(
-        &self,
-        points: impl Fn(&nacre_route::MissRatioCurve, u64) -> Vec<(u64, f64)>,
-    ) -> CacheReport {
+    fn report_with(&self, curve: impl Fn(&ReadProfile, u64) -> Vec<(u64, f64)>) -> CacheReport {
         let in_force = self.in_force();
         let bytes = in_force.settings.as_ref().map_or(0, |settings| settings.bytes);
         let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -175,7 +172,7 @@ impl NodeCache {
                 hits: tenant.hits.get(),
                 misses: tenant.misses.get(),
                 reads_per_second: profile.reads_per_second(),
-                curve: points(&profile.curve(), bytes),
+                curve: curve(&profile, bytes),
             }
         });
         let tenants = reads.filter(|reads| reads.hits + reads.misses > 0).collect();

@@ -82,7 +82,7 @@ pub use self::state::{EVERY_SWITCH, RouteMap, RouteState, StartedApplication};
 pub use self::supported::{check_declared, check_supported};
 
 use self::applications::{ApplicationsTask, ControllerCollector, Reports};
-use self::copies::CopyKeeper;
+use self::copies::CopyStore;
 use self::in_force::InForce;
 use self::metrics::RoutesCollector;
 use self::service::RouteService;
@@ -124,7 +124,7 @@ impl RouteRuntime {
             caches: Arc::clone(&caches),
             in_force: Arc::clone(&in_force),
             reports: Arc::clone(&reports),
-            copies: CopyKeeper::new(Arc::clone(&switch)),
+            copies: CopyStore::new(Arc::clone(&switch)),
             terms: Mutex::default(),
         };
         offer.service(ROUTE_SERVICE, Arc::new(service));

@@ -217,7 +217,7 @@ impl NodeSwitch {
     pub(super) fn statistics(&self, objects: Vec<ObjectMatch>) -> Statistics {
         let counted = self.counts.read(objects, self.clock.monotonic());
         let routed_bytes = self.core().table().placed_bytes();
-        Statistics { target: self.places.own().to_string(), routed_bytes, ..counted }
+        Statistics { routed_bytes, ..counted }
     }
 
     /// Counts an IO of a client, and lets it pass if no rule is about its object.

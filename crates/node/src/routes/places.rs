@@ -122,11 +122,6 @@ impl Places {
         object.pool == self.pool && rest.is_some_and(|rest| rest.starts_with(COPY))
     }
 
-    /// Checks that the cluster has a target.
-    pub(super) fn check_target(&self, target: &TargetName) -> Result<()> {
-        self.nodes.get(target).map(drop).ok_or_else(|| no_target(target))
-    }
-
     /// The other targets with their nodes.
     pub(super) fn others(&self) -> Vec<(TargetName, NodeName)> {
         let others = self.nodes.iter().filter(|(target, _)| **target != self.own);

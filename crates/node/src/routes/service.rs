@@ -6,7 +6,7 @@
 //! | `write`, `drop` | a [`Question`] (object, term and sender), then the input of that method of the class `routed` | the output of the method |
 //! | `read` | a [`Question`] with a span | the bytes |
 //! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: the bytes that this node keeps for the objects of one target |
-//! | `copy-write`, `copy-drop`, `copy-read`, `copies` | see [`CopyKeeper`] | the copies that this node keeps for reads |
+//! | `copy-write`, `copy-drop`, `copy-read`, `copies` | see [`CopyStore`] | the copies that this node keeps for reads |
 //! | `status` | – | a [`RouteStatus`] in JSON |
 //! | `progress` | – | a [`RouteProgress`] in JSON: the epoch of the map whose rules the node applies |
 //! | `statistics` | the objects to count from now on, a list of strings in JSON | [`Statistics`](super::statistics::Statistics) in JSON |
@@ -37,7 +37,7 @@ use tokio::sync::RwLock;
 
 use super::NodeSwitch;
 use super::applications::Reports;
-use super::copies::{CopyKeeper, copy_ways};
+use super::copies::{CopyStore, copy_ways};
 use super::in_force::{InForce, RouteProgress};
 use super::node_switch::Core;
 use super::places::RoutedLocation;
@@ -153,7 +153,7 @@ pub(super) struct RouteService {
     pub caches: Arc<NodeCache>,
     pub in_force: Arc<InForce>,
     pub reports: Arc<Reports>,
-    pub copies: CopyKeeper,
+    pub copies: CopyStore,
     /// For each switch, by the name of its target: the lowest term under which it may still send
     /// requests. The node holds a read lock on the term while it serves a request.
     pub terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,

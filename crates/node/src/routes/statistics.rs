@@ -42,7 +42,6 @@ struct Details {
 /// What a switch has counted. All counts begin at 0 when its node starts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Statistics {
-    pub target: String,
     /// The time of the node's monotonic clock.
     pub at_seconds: f64,
     pub reads: u64,
@@ -106,7 +105,6 @@ impl SwitchCounts {
         let Details { objects, by_object, .. } = &mut *details;
         by_object.0.retain(|object, _| objects.iter().any(|one| one.matches(object)));
         Statistics {
-            target: String::new(),
             at_seconds: now.as_secs_f64(),
             reads: self.reads.load(Ordering::Relaxed),
             writes: self.writes.load(Ordering::Relaxed),

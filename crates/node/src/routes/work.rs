@@ -8,16 +8,14 @@
 //! **Invariant:** an IO in flight ends even if its caller gives up, because other IO and changes of
 //! rules wait for it.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use futures::future::{BoxFuture, FutureExt};
 use nacre_route::{Event, IoId, ProgramAsk, Term};
-use tokio::runtime::Handle;
 
 use super::NodeSwitch;
 use super::pieces::PieceWork;
+use crate::completed::Completed;
 
 /// The work that a command of the pure switch gives the runtime.
 pub(super) enum Work {
@@ -91,37 +89,5 @@ impl NodeSwitch {
         let (outcome, reply) = work.run(self).await;
         self.core().keep_reply(io, piece, reply);
         self.step(Event::PieceDone { io, piece, outcome })
-    }
-}
-
-/// A future that runs to its end even if its caller drops it: the rest then runs in a task of its
-/// own. An IO in flight must end, because other IO and changes of rules wait for it.
-pub(super) struct Completed(Option<BoxFuture<'static, ()>>);
-
-impl Completed {
-    pub fn of(future: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(Some(future.boxed()))
-    }
-}
-
-impl Future for Completed {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(future) = &mut self.0 else { return Poll::Ready(()) };
-        let polled = future.as_mut().poll(context);
-        if polled.is_ready() {
-            self.0 = None;
-        }
-        polled
-    }
-}
-
-impl Drop for Completed {
-    fn drop(&mut self) {
-        // Without a runtime the process ends, and with it the switch.
-        if let (Some(rest), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
-            runtime.spawn(rest);
-        }
     }
 }

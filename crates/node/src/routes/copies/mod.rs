@@ -6,16 +6,16 @@
 //!   object first takes its copies out of the read set.
 //! - [`maker`]: makes a copy, from this node's own object.
 //! - [`sweeper`]: drops the copies that nobody needs, also those that this switch does not know.
-//! - [`keeper`]: the part of the service `route` that stores copies for other nodes.
+//! - [`copy_store`]: the part of the service `route` that stores copies for other nodes.
 //! - [`report`]: what the node says of its copies.
 
-mod keeper;
+mod copy_store;
 mod maker;
 mod reads;
 mod report;
 mod sweeper;
 
-pub(super) use keeper::CopyKeeper;
+pub(super) use copy_store::CopyStore;
 pub(super) use report::copy_ways;
 pub use report::{CopiesStatus, CopyWay};
 pub(super) use sweeper::run;

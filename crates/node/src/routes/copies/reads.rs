@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_object::{
-    Error, ErrorKind, ObjectId, ObjectStat, Op, OpResult, Reply, Request, Result, Stack, TargetName,
+    ErrorKind, ObjectId, ObjectStat, Op, OpResult, Reply, Request, Result, Stack, TargetName,
 };
 use nacre_route::{
     CopyTag, Destination, Io, Making, Operation, ReadFailure, ReadFrom, RuleId, RuleTable, Scatter,
     Span, Touch,
 };
-use tokio::sync::oneshot;
 
+use crate::completed::Completed;
 use crate::routes::NodeSwitch;
 use crate::routes::service::{Question, ROUTE_SERVICE};
-use crate::routes::work::Completed;
 
 /// How long a target may take to answer a read of a copy. After that the read goes home, and the
 /// client waits longer than both together.
@@ -90,17 +89,12 @@ impl NodeSwitch {
     async fn change(self: &Arc<Self>, next: Stack, request: Request) -> Result<Reply> {
         let change = ChangeInFlight::begin(self, &request.header.object);
         let switch = Arc::clone(self);
-        let (reply, replied) = oneshot::channel();
         Completed::of(async move {
-            let answer = switch.submit_by_rules(next, request, None).await;
+            let reply = switch.submit_by_rules(next, request, None).await;
             drop(change);
-            // The client may have given up.
-            let _ = reply.send(answer);
+            reply
         })
-        .await;
-        replied
-            .await
-            .unwrap_or_else(|_| Err(Error::unavailable("the node is stopping").hint("try again")))
+        .await
     }
 
     /// Reads from a current copy, or from the home.

@@ -13,7 +13,7 @@ use nacre_object::{Error, NodeName, Result, TargetName};
 use nacre_route::{CopyDrop, CopyToDrop};
 use tokio::time::{Instant, sleep};
 
-use super::keeper::{CopyList, CopyListAsk};
+use super::copy_store::{CopyList, CopyListAsk};
 use crate::routes::NodeSwitch;
 use crate::routes::service::ROUTE_SERVICE;
 
@@ -73,7 +73,7 @@ impl NodeSwitch {
         let mut after = None;
         loop {
             let home_target = self.places().own().to_string();
-            let ask = CopyListAsk { home_target, term: self.term(), after };
+            let ask = CopyListAsk { home_target, after };
             let input = serde_json::to_vec(&ask).map_err(malformed)?;
             let transport = self.transport()?;
             let input = Bytes::from(input);

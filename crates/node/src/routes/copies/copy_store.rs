@@ -6,18 +6,15 @@
 //! | `copy-read` | a [`Question`] with a span, then a [`CopyTag`] | the bytes |
 //! | `copies` | a [`CopyListAsk`] in JSON | a [`CopyList`] in JSON: the objects of one target of which this node keeps copies |
 //!
-//! A switch's requests carry its term. Once the node has served a request of a term, it refuses
-//! that switch's requests of earlier terms. Besides, each copy has a tag, which the class compares
-//! with that of the request. So a delayed request of a switch that has died changes no later copy.
+//! Each copy has a tag, which a switch uses only once. The class compares the tag of a request with
+//! that of the stored copy. So a delayed request of a switch that has died changes no later copy.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{
     ClassCall, Error, ErrorKind, ListRequest, ObjectId, ObjectName, Op, OpResult, Result, Store,
-    TargetName,
 };
 use nacre_route::{COPIED_CLASS, CopyHead, CopyTag};
 use serde::{Deserialize, Serialize};
@@ -32,7 +29,6 @@ const PAGE_NAMES: usize = 1024;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CopyListAsk {
     pub home_target: String,
-    pub term: u64,
     /// Where the page begins.
     pub after: Option<String>,
 }
@@ -45,30 +41,15 @@ pub(in crate::routes) struct CopyList {
     pub next: Option<String>,
 }
 
-/// Keeps copies for other nodes.
+/// Stores copies for other nodes.
 #[derive(Debug)]
-pub(in crate::routes) struct CopyKeeper {
+pub(in crate::routes) struct CopyStore {
     switch: Arc<NodeSwitch>,
-    /// For each target, the latest term of its switch. The targets are those of the cluster.
-    terms: Mutex<HashMap<TargetName, u64>>,
 }
 
-impl CopyKeeper {
+impl CopyStore {
     pub fn new(switch: Arc<NodeSwitch>) -> Self {
-        Self { switch, terms: Mutex::default() }
-    }
-
-    /// Refuses a request of an earlier term.
-    fn admit(&self, home_target: &str, term: u64) -> Result<()> {
-        let target: TargetName = home_target.parse()?;
-        self.switch.places().check_target(&target)?;
-        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
-        let latest = terms.entry(target).or_default();
-        if term < *latest {
-            return Err(Error::stale("the switch that sent this request has other rules since"));
-        }
-        *latest = term;
-        Ok(())
+        Self { switch }
     }
 
     /// Serves a request about one copy.
@@ -78,7 +59,6 @@ impl CopyKeeper {
         if !self.switch.places().is_copy(&object) {
             return Err(Error::denied("the object does not store a copy").on(&object));
         }
-        self.admit(&question.home_target, question.term).map_err(|error| error.on(&object))?;
         match (method, question.span) {
             ("copy-read", Some((start, end))) => {
                 let length = end.saturating_sub(start).min(MAX_REPLY_BYTES as u64);
@@ -127,7 +107,6 @@ impl CopyKeeper {
     pub async fn list(&self, input: &[u8]) -> Result<CopyList> {
         let ask: CopyListAsk = serde_json::from_slice(input)
             .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
-        self.admit(&ask.home_target, ask.term)?;
         let places = self.switch.places();
         let prefix = places.copy_prefix(&ask.home_target.parse()?)?;
         let after = ask.after.map(ObjectName::new).transpose()?;
