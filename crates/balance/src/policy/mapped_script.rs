@@ -94,8 +94,8 @@ pub(crate) struct Piece<'a> {
     pub text: &'a str,
     /// The line of the policy's source on which it begins; `None` for the original policy's.
     pub line: Option<u32>,
-    /// Whether the text is unchanged in the source. Otherwise all its lines count as its first
-    /// line.
+    /// Whether this piece has the same lines as in the source. If not, a fault in any of its lines
+    /// is reported at its first line.
     pub is_verbatim: bool,
 }
 

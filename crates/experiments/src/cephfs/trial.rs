@@ -36,7 +36,7 @@ const SAMPLE: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How long the ranks may take to load a policy, or to hand over placed directories.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The directories count as placed when no rank has handed over any for this long.
+/// Once no rank has handed a directory over for this long, the directories are where they belong.
 const PLACED: Duration = Duration::from_secs(3);
 
 /// What balances the ranks.

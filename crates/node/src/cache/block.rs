@@ -26,7 +26,7 @@ pub(super) fn blocks_of(offset: u64, length: u64) -> Range<u64> {
 
 /// The bytes that a read returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Got {
+pub(super) struct ReturnedBytes {
     /// The first byte.
     pub offset: u64,
     /// How many bytes were asked for.
@@ -37,7 +37,7 @@ pub(super) struct Got {
 
 /// A block among the bytes that a read returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct GotBlock {
+pub(super) struct ReturnedBlock {
     pub number: u64,
     /// Its bytes within those that were returned.
     pub bytes: Range<usize>,
@@ -45,10 +45,10 @@ pub(super) struct GotBlock {
     pub is_end: bool,
 }
 
-impl Got {
+impl ReturnedBytes {
     /// The blocks that are known completely from the read. That is each block whose bytes were all
     /// returned; and the one in which the stream ends, if the read reached the end.
-    pub fn blocks(self) -> impl Iterator<Item = GotBlock> {
+    pub fn blocks(self) -> impl Iterator<Item = ReturnedBlock> {
         let (start, end) = (self.offset, self.offset + self.length);
         let is_cut = self.length < self.asked;
         let first = start.div_ceil(BLOCK_BYTES);
@@ -59,7 +59,7 @@ impl Got {
             let is_known = !is_end || (is_cut && from <= end);
             let bytes =
                 (from.checked_sub(start)? as usize)..(to.min(end).checked_sub(start)? as usize);
-            is_known.then_some(GotBlock { number, bytes, is_end })
+            is_known.then_some(ReturnedBlock { number, bytes, is_end })
         })
     }
 }
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     fn blocks(offset: u64, asked: u64, length: u64) -> Vec<(u64, usize, bool)> {
-        let got = Got { offset, asked, length };
-        let all = got.blocks().map(|block| {
+        let returned = ReturnedBytes { offset, asked, length };
+        let all = returned.blocks().map(|block| {
             assert_eq!(block.bytes.start as u64, block.number * BLOCK_BYTES - offset);
             (block.number, block.bytes.len(), block.is_end)
         });

@@ -21,11 +21,11 @@ const LOCKS: u64 = 4;
 const OVERHEAD_BYTES: usize = size_of::<(Key, Entry)>() + 128;
 /// The memory of a cached block, without the name of its object.
 pub const CACHED_BLOCK_BYTES: u64 = BLOCK_BYTES + OVERHEAD_BYTES as u64;
-/// Stands for what is known of the object itself, in the place of a block's number. No stream is so
-/// long that it has a block of this number.
-const ABOUT: u64 = u64::MAX;
+/// The part of a [`Key`] that belongs to the [`VersionEntry`] of an object; the other parts are the
+/// numbers of blocks. No stream is so long that it has a block of this number.
+const VERSION_PART: u64 = u64::MAX;
 
-/// A part of an object in the cache: a block of its stream, or [`ABOUT`].
+/// The key of an entry: a block of an object's stream by its number, or [`VERSION_PART`].
 #[derive(Debug, Clone)]
 struct Key {
     hash: ObjectHash,
@@ -80,20 +80,20 @@ pub(super) struct Block {
     pub end: Option<Generation>,
 }
 
-/// What is known of an object, of one version. It may be used while `generation` is that of the
-/// object's version.
+/// The version of an object, and the answer to a `stat` of it. Both are true of the object while
+/// [`Part::Version`](super::changes::Part::Version) of the object has this generation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct About {
+pub(super) struct VersionEntry {
     pub generation: Generation,
     pub version: u64,
-    /// `None` if nobody has asked for it.
+    /// `None` until a client has asked for it.
     pub stat: Option<ObjectStat>,
 }
 
 #[derive(Debug, Clone)]
 enum Entry {
     Block(Block),
-    About(About),
+    Version(VersionEntry),
 }
 
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ impl Weighter<Key, Entry> for Weight {
     fn weight(&self, key: &Key, entry: &Entry) -> u64 {
         let bytes = match entry {
             Entry::Block(block) => block.bytes.len(),
-            Entry::About(_) => 0,
+            Entry::Version(_) => 0,
         };
         let name = key.object.pool.as_str().len() + key.object.name.as_str().len();
         (OVERHEAD_BYTES + bytes + name) as u64
@@ -170,9 +170,9 @@ impl BlockCache {
         }
     }
 
-    pub fn about(&self, object: CachedObject<'_>) -> Option<About> {
-        match self.entries.get(&object.key(ABOUT)) {
-            Some(Entry::About(about)) => Some(about),
+    pub fn version(&self, object: CachedObject<'_>) -> Option<VersionEntry> {
+        match self.entries.get(&object.key(VERSION_PART)) {
+            Some(Entry::Version(entry)) => Some(entry),
             _ => None,
         }
     }
@@ -182,9 +182,9 @@ impl BlockCache {
         self.entries.insert(Key { hash, object, part: number }, Entry::Block(block));
     }
 
-    pub fn put_about(&self, hash: ObjectHash, object: &Arc<ObjectId>, about: About) {
+    pub fn put_version(&self, hash: ObjectHash, object: &Arc<ObjectId>, entry: VersionEntry) {
         let object = Arc::clone(object);
-        self.entries.insert(Key { hash, object, part: ABOUT }, Entry::About(about));
+        self.entries.insert(Key { hash, object, part: VERSION_PART }, Entry::Version(entry));
     }
 }
 

@@ -150,18 +150,23 @@ impl Changes {
 
     /// Records that a change begins. Call this before the change is sent to the store below, and
     /// [`Changes::end`] when the store has answered.
-    pub fn begin(&self, object: ObjectHash, touched: &Touched) -> Begun {
+    pub fn begin(&self, object: ObjectHash, touched: &Touched) -> BegunChange {
         let begin = |part| self.slot(object, part).fetch_add(GENERATION + 1, Ordering::SeqCst);
         each(touched, |part| {
             begin(part);
         });
-        Begun { version: begin(Part::Version).wrapping_add(GENERATION + 1) }
+        BegunChange { version: begin(Part::Version).wrapping_add(GENERATION + 1) }
     }
 
     /// Records that a change has ended. Returns the new generation of the object's version if no
     /// other change was in flight or began since this one began. Then the version in the reply to
     /// the change is the object's version in this generation.
-    pub fn end(&self, object: ObjectHash, touched: &Touched, begun: Begun) -> Option<Generation> {
+    pub fn end(
+        &self,
+        object: ObjectHash,
+        touched: &Touched,
+        begun: BegunChange,
+    ) -> Option<Generation> {
         // One change in flight less, and the next generation.
         let end = |part| self.slot(object, part).fetch_add(GENERATION - 1, Ordering::SeqCst);
         each(touched, |part| {
@@ -175,7 +180,7 @@ impl Changes {
 
 /// A change that has begun.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Begun {
+pub(super) struct BegunChange {
     /// The value of the version's slot after the begin.
     version: u64,
 }

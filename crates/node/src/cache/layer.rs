@@ -13,8 +13,8 @@ use nacre_object::{
     Layer, ObjectId, ObjectStat, Op, OpResult, Reply, Request, Result, Stack, Store,
 };
 
-use super::block::{BLOCK_BYTES, Got, MAX_CACHED_BYTES, MAX_READ_BLOCKS};
-use super::blocks::{About, Block, CachedObject};
+use super::block::{BLOCK_BYTES, MAX_CACHED_BYTES, MAX_READ_BLOCKS, ReturnedBytes};
+use super::blocks::{Block, CachedObject, VersionEntry};
 use super::changes::{Changes, Generation, ObjectHash, Part, Touched};
 use super::node_cache::{Answered, NodeCache, TenantCache};
 use super::settings::is_own;
@@ -79,7 +79,7 @@ impl CachedRead {
 
 /// The generations of an object from before a read of it.
 #[derive(Debug)]
-struct Before {
+struct SeenGenerations {
     version: Generation,
     stream: Generation,
     /// The first block of the read, and the generations of this block and those that follow it.
@@ -87,7 +87,7 @@ struct Before {
     blocks: Vec<Generation>,
 }
 
-impl Before {
+impl SeenGenerations {
     /// `None` if a change is in flight. A long read gets the generations of as many blocks as the
     /// cache keeps of one read.
     fn of(changes: &Changes, object: ObjectHash, read: CachedRead) -> Option<Self> {
@@ -121,14 +121,14 @@ impl CacheLayer {
     async fn read(&self, request: Request, read: CachedRead, cache: TenantCache) -> Result<Reply> {
         let hash = self.caches.changes.hash(&request.header.object);
         let object = CachedObject { hash, id: &request.header.object };
-        if let Some((data, about)) = self.found(object, read, &cache) {
+        if let Some((data, entry)) = self.found(object, read, &cache) {
             cache.count(hash, read.offset, data.len() as u64, Answered::ByCache);
-            let stat = about.stat.filter(|_| read.with_stat).map(OpResult::Stat);
+            let stat = entry.stat.filter(|_| read.with_stat).map(OpResult::Stat);
             let results = [OpResult::Data(data)].into_iter().chain(stat).collect();
-            return Ok(Reply { version: about.version, results });
+            return Ok(Reply { version: entry.version, results });
         }
         let sent = read.extended();
-        let Some(before) = Before::of(&self.caches.changes, hash, sent) else {
+        let Some(before) = SeenGenerations::of(&self.caches.changes, hash, sent) else {
             // The object is being changed, so the reply must not be kept.
             let reply = self.next.submit(request).await?;
             let length = read.answer(&reply).map_or(0, |(data, _)| data.len());
@@ -139,8 +139,8 @@ impl CacheLayer {
         let mut reply = self.next.submit(with_read(request, sent)).await?;
         let Some((data, stat)) = sent.answer(&reply) else { return Ok(reply) };
         if before.is_unchanged(&self.caches.changes, hash) {
-            let about = About { generation: before.version, version: reply.version, stat };
-            keep(&cache, hash, &id, &before, (sent, &data), about);
+            let entry = VersionEntry { generation: before.version, version: reply.version, stat };
+            keep(&cache, hash, &id, &before, (sent, &data), entry);
         }
         let data = cut(&data, sent.offset, read);
         cache.count(hash, read.offset, data.len() as u64, Answered::ByEngine);
@@ -155,12 +155,12 @@ impl CacheLayer {
         object: CachedObject<'_>,
         read: CachedRead,
         cache: &TenantCache,
-    ) -> Option<(Bytes, About)> {
+    ) -> Option<(Bytes, VersionEntry)> {
         let changes = &self.caches.changes;
         let generation = |part| changes.generation(object.hash, part);
         let (version, stream) = (generation(Part::Version)?, generation(Part::Stream)?);
-        let about = cache.blocks.about(object).filter(|about| about.generation == version)?;
-        if read.with_stat && about.stat.is_none() {
+        let entry = cache.blocks.version(object).filter(|entry| entry.generation == version)?;
+        if read.with_stat && entry.stat.is_none() {
             return None;
         }
         let first = read.offset / BLOCK_BYTES;
@@ -184,8 +184,8 @@ impl CacheLayer {
                 break;
             }
         }
-        let seen = Before { version, stream, first, blocks };
-        seen.is_unchanged(changes, object.hash).then(|| (joined(pieces), about))
+        let seen = SeenGenerations { version, stream, first, blocks };
+        seen.is_unchanged(changes, object.hash).then(|| (joined(pieces), entry))
     }
 
     /// Sends a change to the store below. It runs to its end even if nobody waits for it any more:
@@ -197,7 +197,7 @@ impl CacheLayer {
             let object = caches.changes.hash(&request.header.object);
             let known = caches.blocks_for(&request).and_then(|(_, blocks)| {
                 let id = &request.header.object;
-                blocks.about(CachedObject { hash: object, id })?;
+                blocks.version(CachedObject { hash: object, id })?;
                 Some((blocks, Arc::new(id.clone())))
             });
             let begun = caches.changes.begin(object, &touched);
@@ -205,8 +205,8 @@ impl CacheLayer {
             let generation = caches.changes.end(object, &touched, begun);
             // Without this, the next read would have to ask for the version.
             if let (Some((blocks, id)), Some(generation), Ok(reply)) = (known, generation, &reply) {
-                let about = About { generation, version: reply.version, stat: None };
-                blocks.put_about(object, &id, about);
+                let entry = VersionEntry { generation, version: reply.version, stat: None };
+                blocks.put_version(object, &id, entry);
             }
             reply
         };
@@ -219,15 +219,16 @@ fn keep(
     cache: &TenantCache,
     hash: ObjectHash,
     object: &Arc<ObjectId>,
-    before: &Before,
+    before: &SeenGenerations,
     (sent, data): (CachedRead, &Bytes),
-    about: About,
+    entry: VersionEntry,
 ) {
-    let got = Got { offset: sent.offset, asked: sent.length, length: data.len() as u64 };
-    if got.length > MAX_CACHED_BYTES + 2 * BLOCK_BYTES {
+    let returned =
+        ReturnedBytes { offset: sent.offset, asked: sent.length, length: data.len() as u64 };
+    if returned.length > MAX_CACHED_BYTES + 2 * BLOCK_BYTES {
         return;
     }
-    for block in got.blocks() {
+    for block in returned.blocks() {
         let at = block.number.checked_sub(before.first).map(|at| at as usize);
         let Some(generation) = at.and_then(|at| before.blocks.get(at)) else { break };
         let kept = Block {
@@ -239,12 +240,12 @@ fn keep(
         };
         cache.blocks.put_block(hash, object, block.number, kept);
     }
-    let known = cache.blocks.about(CachedObject { hash, id: object });
+    let known = cache.blocks.version(CachedObject { hash, id: object });
     let is_better = known.is_none_or(|known| {
-        known.generation != about.generation || known.stat.is_none() && about.stat.is_some()
+        known.generation != entry.generation || known.stat.is_none() && entry.stat.is_some()
     });
     if is_better {
-        cache.blocks.put_about(hash, object, about);
+        cache.blocks.put_version(hash, object, entry);
     }
 }
 

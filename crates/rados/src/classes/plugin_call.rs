@@ -44,8 +44,8 @@ pub enum Outcome {
     Failed(Error, Option<RemoteFault>),
     /// The class lacks sources of programs; nothing happened.
     NeedsSources,
-    /// The request may change something, and its answer is longer than an OSD allows. Nothing
-    /// happened.
+    /// The request may change something, and its reply would be longer than an OSD allows. The OSD
+    /// has changed nothing.
     LongReply,
     /// The class cannot run this request; nothing happened.
     Unsuited,

@@ -18,7 +18,8 @@ const PLANNED_RANGES: usize = 4;
 
 /// How many keys are fetched while the size of their values is not known.
 const FIRST_KEYS: usize = 64;
-/// How many keys a later read fetches, if the earlier ones fit into a reply.
+/// How many keys each read after the first fetches, if the values of the first keys were small
+/// enough for one reply.
 const NEXT_KEYS: usize = 256;
 
 /// Keys that the ops name and that are not fetched yet.

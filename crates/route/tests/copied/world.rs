@@ -55,7 +55,7 @@ pub struct World {
     home: Home,
     keepers: Vec<CopyNode>,
     /// The newest version of each object that a client has written or read.
-    floors: Vec<u64>,
+    newest_seen: Vec<u64>,
     /// Operations that the switch has heard of: sessions deliver each once.
     seen: BTreeSet<(Party, u64)>,
     next_id: u64,
@@ -82,7 +82,7 @@ impl World {
             process: process(1, sabotage),
             home: Home::new(),
             keepers: (0..KEEPERS).map(|_| CopyNode::default()).collect(),
-            floors: vec![0; OBJECTS],
+            newest_seen: vec![0; OBJECTS],
             seen: BTreeSet::new(),
             next_id: 0,
             is_short_lived: seed % 4 == 3,
@@ -208,7 +208,7 @@ impl World {
             true => Ask::Change { object, change: self.change() },
             false => Ask::Read { object },
         };
-        let operation = Operation { object, floor: self.floors[object] };
+        let operation = Operation { object, floor: self.newest_seen[object] };
         let id = self.send(party, Party::Switch, ask);
         self.clients[at].operation = Some((id, operation));
     }
@@ -447,7 +447,7 @@ impl World {
         match seen {
             Ok(version) => {
                 self.clients[at].done += 1;
-                self.floors[object] = self.floors[object].max(version);
+                self.newest_seen[object] = self.newest_seen[object].max(version);
             }
             Err(why) => self.violation = Some(format!("object {object}, after {floor}: {why}")),
         }

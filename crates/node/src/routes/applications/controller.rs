@@ -21,8 +21,8 @@ use super::super::statistics::Statistics;
 use super::caches::cache_load;
 use super::rates::Snapshot;
 use super::report::Reports;
-use super::run::{Due, Ran};
-use super::term::{ControllerTerm, Standing, States};
+use super::run::{ProgramRun, RunOutcome};
+use super::term::{ControllerTerm, States, TermStatus};
 use crate::cache::CacheReport;
 use crate::lease::LeaseHolder;
 
@@ -81,7 +81,7 @@ pub(in super::super) async fn follow(maps: Maps, followers: watch::Sender<RouteS
 /// Runs the applications whenever the node is the controller, until the task is aborted.
 pub(in super::super) async fn run(mut task: ApplicationsTask) {
     let me = LeaseHolder { node: task.node.to_string(), incarnation: task.incarnation };
-    let mut controller = ControllerOf {
+    let mut controller = ApplicationController {
         term: ControllerTerm::new(task.cluster.maps().clone(), me),
         running: BTreeMap::new(),
         states: States::new(),
@@ -115,7 +115,8 @@ pub(in super::super) async fn run(mut task: ApplicationsTask) {
     }
 }
 
-struct ControllerOf {
+/// A node that is the controller, or may become it.
+struct ApplicationController {
     term: ControllerTerm,
     running: BTreeMap<ApplicationName, Running>,
     states: States,
@@ -125,7 +126,7 @@ struct ControllerOf {
     committed: u64,
 }
 
-impl ControllerOf {
+impl ApplicationController {
     fn resign(&mut self, task: &ApplicationsTask) {
         self.running.clear();
         self.states.clear();
@@ -138,17 +139,17 @@ impl ControllerOf {
         let now = task.clock.monotonic();
         if self.looked.is_none_or(|looked| now >= looked + LOOK_AT_LEASE) {
             match self.term.look(&*task.clock, &self.states).await? {
-                Standing::Other => {
+                TermStatus::NotController => {
                     self.resign(task);
                     // Others need not look more often than the holder beats.
                     sleep(LOOK_AT_LEASE).await;
                     return Ok(());
                 }
-                Standing::New(states) => {
+                TermStatus::Begun(states) => {
                     self.running.clear();
                     self.states = states;
                 }
-                Standing::Same => {}
+                TermStatus::Continues => {}
             }
             self.looked = Some(now);
         }
@@ -217,7 +218,7 @@ impl ControllerOf {
         let version = program.version();
         let cache = task.cache_load(routes, &started, &program).await;
         let none = Snapshot::new();
-        let due = Due {
+        let due = ProgramRun {
             name,
             started: &started,
             program,
@@ -277,7 +278,7 @@ impl ControllerOf {
         task: &ApplicationsTask,
         name: &ApplicationName,
         started: &StartedApplication,
-        ran: Ran,
+        ran: RunOutcome,
     ) -> Result<()> {
         let is_changed = ran.changed.is_some() || ran.shares.is_some();
         if is_changed {

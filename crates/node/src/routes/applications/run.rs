@@ -16,8 +16,8 @@ use super::super::supported::{check_declared, check_supported};
 use super::controller::ApplicationsTask;
 use super::rates::{Snapshot, object_loads, target_loads};
 
-/// A program that is due.
-pub(super) struct Due<'a> {
+/// One run of a program: what it gets.
+pub(super) struct ProgramRun<'a> {
     pub name: &'a ApplicationName,
     pub started: &'a StartedApplication,
     pub program: Arc<ControlProgram>,
@@ -33,8 +33,8 @@ pub(super) struct Due<'a> {
     pub state: serde_json::Value,
 }
 
-/// What a run has changed.
-pub(super) struct Ran {
+/// The result of a run.
+pub(super) struct RunOutcome {
     pub state: serde_json::Value,
     pub told: Vec<String>,
     /// The shares of the nodes' caches, if they change.
@@ -45,12 +45,12 @@ pub(super) struct Ran {
     pub changed: Option<StoredApplication>,
 }
 
-impl Due<'_> {
+impl ProgramRun<'_> {
     /// Runs the program on a thread that may wait.
     ///
     /// # Errors
     /// The errors of the program; `Invalid` and `Unsupported` for unsafe rules.
-    pub async fn run(self, task: &ApplicationsTask) -> Result<Ran> {
+    pub async fn run(self, task: &ApplicationsTask) -> Result<RunOutcome> {
         let targets = task.cluster.store().targets();
         let rules_before = self.routes.applications.get(self.name).map_or(vec![], rules_of);
         let input = ControlInput {
@@ -74,7 +74,7 @@ impl Due<'_> {
             true => None,
             false => Some(self.analysed(task, &rules)?),
         };
-        Ok(Ran { state, told, shares, rules: count, changed })
+        Ok(RunOutcome { state, told, shares, rules: count, changed })
     }
 
     /// The application with new rules. They must be as safe as rules that an operator puts.

@@ -35,13 +35,13 @@ pub(super) struct ControllerTerm {
 
 /// Whether this node is the controller.
 #[derive(Debug)]
-pub(super) enum Standing {
-    /// It is since now. These are the stored states.
-    New(States),
-    /// It still is.
-    Same,
-    /// Another node is.
-    Other,
+pub(super) enum TermStatus {
+    /// This node has just become the controller. These are the stored states.
+    Begun(States),
+    /// This node is the controller, as before.
+    Continues,
+    /// Another node is the controller.
+    NotController,
 }
 
 impl ControllerTerm {
@@ -58,19 +58,19 @@ impl ControllerTerm {
     ///
     /// # Errors
     /// `Unavailable`; `Stale` if another node was faster.
-    pub async fn look(&mut self, clock: &dyn Clock, states: &States) -> Result<Standing> {
+    pub async fn look(&mut self, clock: &dyn Clock, states: &States) -> Result<TermStatus> {
         let name = ROUTE_CONTROL_MAP.parse()?;
         let map = self.maps.get(&name).await?;
         match self.lease.look(clock.monotonic(), &map)? {
             Turn::Others => {
                 self.is_named = false;
-                Ok(Standing::Other)
+                Ok(TermStatus::NotController)
             }
             Turn::Mine { .. } if !self.is_named => self.begin(&map).await,
-            Turn::Mine { is_beat_due: false } => Ok(Standing::Same),
+            Turn::Mine { is_beat_due: false } => Ok(TermStatus::Continues),
             Turn::Mine { is_beat_due: true } => {
                 self.store(states).await?;
-                Ok(Standing::Same)
+                Ok(TermStatus::Continues)
             }
             Turn::Free => {
                 let take = |state: &MapState| self.lease.take(state);
@@ -82,7 +82,7 @@ impl ControllerTerm {
     }
 
     /// Begins a term under the lease.
-    async fn begin(&mut self, map: &MapState) -> Result<Standing> {
+    async fn begin(&mut self, map: &MapState) -> Result<TermStatus> {
         RouteMap::new(self.maps.clone()).take_control(self.lease.me()).await?;
         self.is_named = true;
         let mut states = States::new();
@@ -94,7 +94,7 @@ impl ControllerTerm {
             })?;
             states.insert(name.parse()?, state);
         }
-        Ok(Standing::New(states))
+        Ok(TermStatus::Begun(states))
     }
 
     /// Stores the states and a beat, and removes the states of other applications.
@@ -171,23 +171,23 @@ mod tests {
         map.start(&name, &started()).await.unwrap();
         let (mut first, mut second) = (term(&maps, "one"), term(&maps, "two"));
         let none = States::new();
-        assert!(matches!(first.look(&clock, &none).await, Ok(Standing::New(_))));
-        assert!(matches!(second.look(&clock, &none).await, Ok(Standing::Other)));
+        assert!(matches!(first.look(&clock, &none).await, Ok(TermStatus::Begun(_))));
+        assert!(matches!(second.look(&clock, &none).await, Ok(TermStatus::NotController)));
         put(&first, &map, &name).await.unwrap();
         assert_eq!(put(&second, &map, &name).await.unwrap_err().kind(), ErrorKind::Stale);
         let states: States = [(name.clone(), serde_json::json!({ "runs": 7 }))].into();
         first.store(&states).await.unwrap();
-        assert!(matches!(second.look(&clock, &none).await, Ok(Standing::Other)));
+        assert!(matches!(second.look(&clock, &none).await, Ok(TermStatus::NotController)));
 
         clock.advance(LEASE_TIMES.patience);
-        let Ok(Standing::New(found)) = second.look(&clock, &none).await else {
+        let Ok(TermStatus::Begun(found)) = second.look(&clock, &none).await else {
             panic!("the first controller is silent")
         };
         assert_eq!(found, states, "the second one continues with the stored state");
         put(&second, &map, &name).await.unwrap();
         assert_eq!(put(&first, &map, &name).await.unwrap_err().kind(), ErrorKind::Stale);
         assert_eq!(first.store(&none).await.unwrap_err().kind(), ErrorKind::Stale);
-        assert!(matches!(first.look(&clock, &none).await, Ok(Standing::Other)));
+        assert!(matches!(first.look(&clock, &none).await, Ok(TermStatus::NotController)));
     }
 
     #[tokio::test]
