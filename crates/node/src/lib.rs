@@ -24,6 +24,7 @@ mod node;
 mod node_lock;
 mod node_log;
 mod node_service;
+mod osd_targets;
 mod refusals;
 mod roles;
 mod routes;
@@ -54,7 +55,7 @@ pub use routes::{
     ApplicationReport, AppliedProgram, AppliedRule, ControllerReport, CopiesStatus, CopyWay,
     EVERY_SWITCH, NodeSwitch, Places, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress,
     RouteState, RouteStatus, RouteWay, StartedApplication, SwitchLayer, check_declared,
-    check_supported, check_switches, route_findings,
+    check_supported, check_supported_on_ceph, check_switches, route_findings,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use slo_targets::{Profiling, SloTargets};

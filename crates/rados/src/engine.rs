@@ -13,12 +13,13 @@ use nacre_object::{
     Reply, Request, Result, Store, Watch, WatchStream,
 };
 use nacre_rados_layout::{encode_letter, mailbox, mailbox_namespace};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::classes::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::classes::survey::{PROBE_POOL, Survey, Surveyor};
 use crate::cluster::failure::{operation_failed, status};
+use crate::cluster::fencing;
 use crate::cluster::location::{self, Location};
 use crate::cluster::osd_counters::OsdCounters;
 use crate::cluster::osd_map::OsdMap;
@@ -61,6 +62,7 @@ struct Inner {
     surveyor: Arc<Surveyor>,
     watches: Watches,
     shared_reads: SharedReads,
+    is_shut_out: watch::Sender<bool>,
 }
 
 impl RadosEngine {
@@ -100,6 +102,7 @@ impl RadosEngine {
             surveyor: Arc::default(),
             watches,
             shared_reads: SharedReads::default(),
+            is_shut_out: watch::Sender::new(false),
         })))
     }
 
@@ -113,6 +116,16 @@ impl RadosEngine {
         let asked = object.clone();
         let located = blocking(move || location::ask(&cluster, &pool, &asked)).await;
         located.map_err(|error| error.during("locate").on(object))
+    }
+
+    /// The numbers of all OSDs in the cluster's map, whether they serve or not.
+    ///
+    /// # Errors
+    /// `Unavailable` if the monitors do not answer.
+    pub async fn osds(&self) -> Result<Vec<i32>> {
+        let cluster = self.0.cluster.clone();
+        let map = blocking(move || OsdMap::ask(&cluster)).await?;
+        Ok(map.osds.iter().map(|osd| osd.id).collect())
     }
 
     /// The number of placement groups of the pool.
@@ -129,6 +142,42 @@ impl RadosEngine {
             )
         };
         found.map(|pool| pool.placement_groups).ok_or_else(gone)
+    }
+
+    /// The address by which the cluster knows this engine's connection. Another engine can shut it
+    /// out by [`shut_out`](Self::shut_out).
+    ///
+    /// # Errors
+    /// `Unavailable` if the engine is not connected.
+    pub async fn address(&self) -> Result<String> {
+        let cluster = self.0.cluster.clone();
+        blocking(move || fencing::address(&cluster)).await
+    }
+
+    /// Shuts the connection with this address out of the cluster. When this returns, an OSD that
+    /// has served a later request of this engine refuses all operations of the other connection,
+    /// also those that it has sent before.
+    ///
+    /// # Errors
+    /// `Denied` if the Ceph user may not do that; `Unavailable` if the monitors do not answer.
+    pub async fn shut_out(&self, address: &str) -> Result<()> {
+        let (cluster, address) = (self.0.cluster.clone(), address.to_owned());
+        let shut = blocking(move || fencing::shut_out(&cluster, &address)).await;
+        shut.map_err(|error| error.during("osd blocklist"))
+    }
+
+    /// Returns once an operation has failed because another client has shut this engine out. Only a
+    /// new connection can serve then.
+    pub async fn until_shut_out(&self) {
+        let mut is_shut_out = self.0.is_shut_out.subscribe();
+        // The sender is a field of this engine, so it exists.
+        let _ = is_shut_out.wait_for(|is_shut_out| *is_shut_out).await;
+    }
+
+    fn note_failure(&self, error: &Error) {
+        if fencing::is_shut_out(error) {
+            self.0.is_shut_out.send_replace(true);
+        }
     }
 
     /// How many requests were run inside OSDs.
@@ -284,7 +333,10 @@ async fn blocking<T: Send + 'static>(
 #[async_trait]
 impl Store for RadosEngine {
     async fn submit(&self, request: Request) -> Result<Reply> {
-        self.run(&request).await.map_err(|error| error.on(&request.header.object))
+        let reply = self.run(&request).await;
+        reply
+            .inspect_err(|error| self.note_failure(error))
+            .map_err(|error| error.on(&request.header.object))
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {

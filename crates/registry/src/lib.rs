@@ -42,8 +42,8 @@ pub use hooks::{
 pub use maps::{
     BALANCER_MAP, Change, ChangeFeed, ENTITIES_MAP, EpochRecord, History, LAYOUTS_MAP,
     LOG_MAP_PREFIX, MapEvent, MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP,
-    PROGRAM_STATUS_MAP, PROGRAMS_MAP, RESOURCE_MAP_PREFIX, ROUTE_CONTROL_MAP, ROUTES_MAP,
-    SLO_CLAIMS_MAP, SLO_MAP, is_system_map, map_class,
+    PROGRAM_STATUS_MAP, PROGRAMS_MAP, RESOURCE_MAP_PREFIX, ROUTE_CONTROL_MAP, ROUTE_GATEWAYS_MAP,
+    ROUTES_MAP, SLO_CLAIMS_MAP, SLO_MAP, is_system_map, map_class,
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{

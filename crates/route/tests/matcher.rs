@@ -6,7 +6,7 @@ mod common;
 use common::{linear, pick};
 use nacre_clock::Random;
 use nacre_conformance::SeedCases;
-use nacre_object::{EntityName, TenantName};
+use nacre_object::{EntityName, TargetName, TenantName};
 use nacre_route::{
     ApplicationName, Destination, Header, Io, LayerName, ObjectMatch, Operation, Operations,
     Options, Placement, Rule, RuleTable, Segment, SourceMatch, Span,
@@ -34,6 +34,10 @@ fn span(random: &mut Random) -> Span {
     }
 }
 
+fn home(random: &mut Random) -> Option<TargetName> {
+    random.one_in(3).then(|| TargetName::new(pick(random, &["osd.1", "osd.2"])).unwrap())
+}
+
 fn header(random: &mut Random) -> Header {
     let some = Operation::ALL.into_iter().filter(|_| random.one_in(2)).collect::<Vec<_>>();
     Header {
@@ -41,6 +45,7 @@ fn header(random: &mut Random) -> Header {
         operations: Operations::of(some).unwrap_or(Operations::ALL),
         object: ObjectMatch::parse(pick(random, &OBJECTS)).unwrap(),
         span: span(random),
+        home: home(random),
     }
 }
 
@@ -61,6 +66,7 @@ fn io(random: &mut Random) -> Io {
         operation: Operation::ALL[random.below(4) as usize],
         object: pick(random, &NAMES).parse().unwrap(),
         span: (!random.one_in(8)).then(|| span(random)),
+        home: home(random),
     }
 }
 

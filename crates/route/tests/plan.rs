@@ -33,7 +33,7 @@ fn ways(plan: &Plan) -> Vec<(Option<i64>, Op)> {
 #[test]
 fn a_read_over_a_routed_and_an_unrouted_range_is_split() {
     let table = table(&["* r data/x 4..8 -> object spill/x"]);
-    let plan = plan(&table, &request(vec![read(0, 16)]), None).unwrap();
+    let plan = plan(&table, &request(vec![read(0, 16)]), None, None).unwrap();
     let expected = [(None, read(0, 4)), (Some(0), read(4, 4)), (None, read(8, 8))];
     assert_eq!(ways(&plan), expected);
 }
@@ -41,7 +41,7 @@ fn a_read_over_a_routed_and_an_unrouted_range_is_split() {
 #[test]
 fn a_write_is_split_with_its_bytes() {
     let table = table(&["* w data/x 4..8 -> object spill/x"]);
-    let plan = plan(&table, &request(vec![write(2, "abcd")]), None).unwrap();
+    let plan = plan(&table, &request(vec![write(2, "abcd")]), None, None).unwrap();
     assert_eq!(ways(&plan), [(None, write(2, "ab")), (Some(0), write(4, "cd"))]);
 }
 
@@ -49,9 +49,9 @@ fn a_write_is_split_with_its_bytes() {
 fn adjacent_ranges_with_the_same_destination_are_one_piece() {
     let one_way = ["* r data/x 0..4 -> object spill/x", "* r data/x 4..8 -> object spill/x"];
     let table = table(&one_way);
-    let whole = plan(&table, &request(vec![read(0, 8)]), None).unwrap();
+    let whole = plan(&table, &request(vec![read(0, 8)]), None, None).unwrap();
     assert_eq!(ways(&whole), [(Some(0), read(0, 8))]);
-    let more = plan(&table, &request(vec![read(0, 10)]), None).unwrap();
+    let more = plan(&table, &request(vec![read(0, 10)]), None, None).unwrap();
     assert_eq!(ways(&more), [(Some(0), read(0, 8)), (None, read(8, 2))]);
 }
 
@@ -59,7 +59,7 @@ fn adjacent_ranges_with_the_same_destination_are_one_piece() {
 fn a_transaction_on_a_routed_and_an_unrouted_range_is_refused_with_the_reason() {
     let table = table(&["* w data/x 0..4 -> object spill/x"]);
     let both = request(vec![write(0, "ab"), write(8, "cd")]);
-    let error = plan(&table, &both, None).unwrap_err();
+    let error = plan(&table, &both, None, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let text = error.to_string();
     assert!(
@@ -67,7 +67,7 @@ fn a_transaction_on_a_routed_and_an_unrouted_range_is_refused_with_the_reason() 
         "{text}"
     );
     let inside = request(vec![write(0, "ab"), write(2, "cd")]);
-    assert_eq!(plan(&table, &inside, None).unwrap().pieces.len(), 1);
+    assert_eq!(plan(&table, &inside, None, None).unwrap().pieces.len(), 1);
 }
 
 #[test]
@@ -76,16 +76,16 @@ fn an_op_on_the_whole_stream_has_one_destination_or_is_refused() {
     let whole = table(&["* rw data/x -> object spill/x"]);
     for op in [Op::Append { data: Bytes::from_static(b"a") }, Op::Stat, Op::Truncate { size: 0 }] {
         let request = request(vec![op]);
-        let error = plan(&ranged, &request, None).unwrap_err();
+        let error = plan(&ranged, &request, None, None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert_eq!(plan(&whole, &request, None).unwrap().pieces.len(), 1);
+        assert_eq!(plan(&whole, &request, None, None).unwrap().pieces.len(), 1);
     }
 }
 
 #[test]
 fn an_io_whose_replies_bypass_the_switch_is_not_split() {
     let table = table(&["* r data/x 0..4 -> object spill/x reply-direct"]);
-    let error = plan(&table, &request(vec![read(0, 8)]), None).unwrap_err();
+    let error = plan(&table, &request(vec![read(0, 8)]), None, None).unwrap_err();
     assert!(error.to_string().contains("straight to its source"), "{error}");
 }
 
@@ -96,7 +96,7 @@ fn data(version: u64, text: &'static str) -> Result<Reply, Error> {
 
 fn joined(replies: Vec<Result<Reply, Error>>) -> Result<(u64, Bytes), Error> {
     let table = table(&["* r data/x 4..8 -> object spill/x"]);
-    let plan = plan(&table, &request(vec![read(0, 12)]), None).unwrap();
+    let plan = plan(&table, &request(vec![read(0, 12)]), None, None).unwrap();
     let reply = join(&plan.pieces, replies)?;
     let [OpResult::Data(data)] = reply.results.as_slice() else { panic!("{reply:?}") };
     Ok((reply.version, data.clone()))
@@ -127,7 +127,7 @@ fn a_piece_whose_object_is_absent_is_empty_unless_all_are() {
 #[test]
 fn a_partly_failed_write_reports_that_a_part_is_done() {
     let table = table(&["* w data/x 4..8 -> object spill/x"]);
-    let plan = plan(&table, &request(vec![write(2, "abcd")]), None).unwrap();
+    let plan = plan(&table, &request(vec![write(2, "abcd")]), None, None).unwrap();
     let done = || Ok(Reply { version: 4, results: vec![OpResult::Done] });
     let full = || Err(Error::exhausted("no space"));
     assert_eq!(join(&plan.pieces, vec![done(), done()]).unwrap().version, 4);

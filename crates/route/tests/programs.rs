@@ -47,7 +47,7 @@ fn ask(switch: &mut Switch, io: u64, op: Op) -> Vec<Command> {
     let request = Request::new("data/x".parse().unwrap(), vec![op]).unwrap();
     switch.handle(
         NOW,
-        Event::Arrived { io: IoId(io), request: request.into(), via: None, term: None },
+        Event::Arrived { io: IoId(io), request: request.into(), via: None, home: None, term: None },
     )
 }
 

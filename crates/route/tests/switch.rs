@@ -48,7 +48,7 @@ fn ask(switch: &mut Switch, io: u64, op: Op) -> Vec<Command> {
     let request = Request::new("data/x".parse().unwrap(), vec![op]).unwrap();
     switch.handle(
         NOW,
-        Event::Arrived { io: IoId(io), request: request.into(), via: None, term: None },
+        Event::Arrived { io: IoId(io), request: request.into(), via: None, home: None, term: None },
     )
 }
 
@@ -135,10 +135,10 @@ fn an_io_follows_the_rules_of_one_term_from_beginning_to_end() {
     let mut sent_under = |term: u64, io: u64, op: Op| {
         let request = Request::new("data/x".parse().unwrap(), vec![op]).unwrap();
         let (via, term) = (None, Some(Term(term)));
-        told(
-            &switch
-                .handle(NOW, Event::Arrived { io: IoId(io), request: request.into(), via, term }),
-        )
+        told(&switch.handle(
+            NOW,
+            Event::Arrived { io: IoId(io), request: request.into(), via, home: None, term },
+        ))
     };
     let write = || Op::Write { offset: 0, data: Bytes::from_static(b"abcd") };
     let late = sent_under(1, 1, write());
@@ -357,4 +357,46 @@ fn a_scattered_read_goes_home_and_does_not_wait_for_writes_if_copies_are_current
     assert!(!switch.is_changing(&x), "a read is no change");
     let mut other = serving(&["* r data/x -> one t0,t1"]);
     assert_eq!(told(&read(&mut other, 1, 0, 4)), ["1 to one t0,t1 random"]);
+}
+
+#[test]
+fn a_rule_for_one_home_decides_only_about_its_objects() {
+    let mut switch = Switch::new(name("s")).with_chosen_objects();
+    let mut rules = rules(&["* w data/x -> target osd.2 follow"]);
+    rules[0].header.home = Some("osd.1".parse().unwrap());
+    let installed = SwitchRules { insertions: vec![rules], ..SwitchRules::default() };
+    order(&mut switch, 1, Order::Install(installed));
+    order(&mut switch, 1, Order::Resume);
+    let mut arrives = |io, home: &str| {
+        let request = nacre_object::Request::new(
+            "data/x".parse().unwrap(),
+            vec![Op::Write { offset: 0, data: "abcd".into() }],
+        );
+        let (request, home) = (request.unwrap().into(), Some(home.parse().unwrap()));
+        let event = Event::Arrived { io: IoId(io), request, via: None, home, term: None };
+        let commands = switch.handle(NOW, event);
+        let outcome = Outcome::DoneAt(Destination::Home);
+        switch.handle(NOW, Event::PieceDone { io: IoId(io), piece: 0, outcome });
+        told(&commands)
+    };
+    assert_eq!(arrives(1, "osd.0"), ["1 to on"]);
+    assert_eq!(arrives(2, "osd.1"), ["2 to target osd.2"]);
+}
+
+#[test]
+fn reads_follow_a_write_to_the_object_that_the_runtime_chose() {
+    let mut switch = Switch::new(name("s")).with_chosen_objects();
+    let insertions = vec![rules(&["* w data/x -> target osd.2 follow"])];
+    let installed = SwitchRules { insertions, ..SwitchRules::default() };
+    order(&mut switch, 1, Order::Install(installed));
+    order(&mut switch, 1, Order::Resume);
+    assert_eq!(told(&write(&mut switch, 1, 0)), ["1 to target osd.2"]);
+    assert!(write(&mut switch, 2, 0).is_empty(), "it might get another object, so it waits");
+    let chosen = Destination::Object("nacre.routed/{0}data/x".parse().unwrap());
+    let outcome = Outcome::DoneAt(chosen);
+    let freed = switch.handle(NOW, Event::PieceDone { io: IoId(1), piece: 0, outcome });
+    assert!(told(&freed).contains(&"2 to target osd.2".to_owned()), "{freed:?}");
+    done(&mut switch, 2, 0);
+    let read = told(&read(&mut switch, 3, 0, 4));
+    assert_eq!(read, ["3 to target osd.2"], "the last write needed no choice");
 }

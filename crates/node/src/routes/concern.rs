@@ -49,6 +49,11 @@ impl Concern {
         }
     }
 
+    /// Whether the switch need not look at any IO.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// A pass for an IO on an object that the switch need not look at.
     pub fn pass(self: &Arc<Self>, object: &ObjectId) -> Option<FreePass> {
         (!self.all.contains(object)).then(|| FreePass(Arc::clone(self)))
@@ -89,6 +94,10 @@ impl Matches {
             }
         }
         Self { exact, prefixes: shortest, patterns: patterns.into_iter().collect() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.prefixes.is_empty() && self.patterns.is_empty()
     }
 
     pub fn contains(&self, object: &ObjectId) -> bool {

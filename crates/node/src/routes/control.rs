@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_object::{Error, NodeName, ProgramName, Result};
-use nacre_registry::{Maps, ROUTES_MAP};
 use nacre_route::{
     Controller, ControllerCommand, ControllerEvent, Follow, Followed, Found, Order, OrderAnswer,
     Placed, Placement, Programs, Record, Rule, Span, Stamp, Stored, Term, Wanted, newest,
 };
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::NodeSwitch;
+use super::gateways::Gateways;
 use super::in_force::InForce;
+use super::kept_bytes::{FoundAsk, FoundPage};
 use super::programs::programs_of;
 use super::record;
-use super::service::{FoundAsk, FoundPage, ROUTE_SERVICE};
+use super::service::ROUTE_SERVICE;
 use super::state::RouteState;
 
 /// The time between two checks for an event that is about to happen.
@@ -46,33 +48,64 @@ pub(super) async fn tick(switch: Arc<NodeSwitch>) {
     }
 }
 
-/// Follows the map `routes` and installs its rules in the node's switch, until the task is aborted.
-/// If the map is malformed, the previous rules stay in force.
-pub(super) async fn run(switch: Arc<NodeSwitch>, maps: Maps, in_force: Arc<InForce>) {
-    let Ok(name) = ROUTES_MAP.parse() else { return };
-    let mut control = Control { switch, in_force, controller: None, installed: None };
-    if control.switch.loaded().term > Term::default() {
+/// Installs the rules of the map `routes` in the node's switch each time that it changes, until the
+/// task is aborted. A gateway to Ceph does so once it is the router.
+pub(super) async fn run(
+    switch: Arc<NodeSwitch>,
+    mut states: watch::Receiver<RouteState>,
+    in_force: Arc<InForce>,
+    gateways: Option<Arc<Gateways>>,
+) {
+    // The node keeps the rules before until it has read the map.
+    if states.changed().await.is_err() {
+        return;
+    }
+    let loaded = match &gateways {
+        None => switch.loaded().clone(),
+        Some(gateways) => {
+            switch.router().until_this().await;
+            stored_record(gateways, &in_force).await
+        }
+    };
+    let is_new = loaded.term == Term::default();
+    let mut control =
+        Control { switch, in_force, gateways, loaded, controller: None, installed: None };
+    if !is_new {
         control.start().await;
     }
-    let mut watcher = maps.watch(&name, 0);
     let mut is_due = true;
     loop {
         if is_due {
-            let state = match maps.get(&name).await.and_then(|map| RouteState::of(&map)) {
-                Ok(state) => state,
-                Err(error) => {
-                    control.in_force.note_problem(&error);
-                    sleep(READ_AGAIN).await;
-                    continue;
-                }
-            };
-            control.follow(&state).await;
+            let state = states.borrow_and_update().clone();
+            if let Err(error) = control.follow(&state).await {
+                control.in_force.note_problem(&error);
+                sleep(READ_AGAIN).await;
+                continue;
+            }
         }
         let patience = if control.names_programs() { PROGRAM_CHECK } else { SETTLED_CHECK };
-        is_due = timeout(patience, watcher.next()).await.is_ok();
+        is_due = match timeout(patience, states.changed()).await {
+            Ok(Ok(())) => true,
+            // The node stops.
+            Ok(Err(_)) => return,
+            Err(_) => false,
+        };
         if !is_due {
             control.settle().await;
             control.follow_programs().await;
+        }
+    }
+}
+
+/// The record that the router before this one has stored.
+async fn stored_record(gateways: &Gateways, in_force: &InForce) -> Record {
+    loop {
+        match gateways.record().await {
+            Ok(record) => return record,
+            Err(error) => {
+                in_force.note_problem(&error);
+                sleep(READ_AGAIN).await;
+            }
         }
     }
 }
@@ -87,7 +120,9 @@ impl NodeSwitch {
     pub async fn install(self: &Arc<Self>, insertions: Vec<Vec<Rule>>) -> Result<()> {
         let switch = Arc::clone(self);
         let in_force = Arc::new(InForce::new(switch.name().to_string()));
-        let mut control = Control { switch, in_force, controller: None, installed: None };
+        let loaded = switch.loaded().clone();
+        let (gateways, controller, installed) = (None, None, None);
+        let mut control = Control { switch, in_force, gateways, loaded, controller, installed };
         control.apply(insertions).await
     }
 }
@@ -95,6 +130,10 @@ impl NodeSwitch {
 struct Control {
     switch: Arc<NodeSwitch>,
     in_force: Arc<InForce>,
+    /// The other gateways, if this node is one.
+    gateways: Option<Arc<Gateways>>,
+    /// The record as it was stored before this controller.
+    loaded: Record,
     /// The controller; `None` until the node has rules.
     controller: Option<Controller>,
     /// The epoch whose rules are installed; `None` while those of the latest epoch are not.
@@ -133,9 +172,20 @@ impl Control {
     }
 
     /// Installs the rules of an epoch of the map.
-    async fn follow(&mut self, state: &RouteState) {
+    ///
+    /// # Errors
+    /// Why the gateways do not agree on this epoch yet; it must be tried again. Other failures are
+    /// noted, and the former rules stay.
+    async fn follow(&mut self, state: &RouteState) -> Result<()> {
         self.installed = None;
-        let applied = match state.insertions(self.switch.places().own()) {
+        let insertions = match &self.gateways {
+            None => state.insertions(self.switch.places().own()),
+            Some(gateways) => {
+                gateways.agree(state.epoch).await?;
+                state.insertions_by_home()
+            }
+        };
+        let applied = match insertions {
             Ok(insertions) => {
                 self.until_live(&insertions).await;
                 self.apply(insertions).await
@@ -143,7 +193,11 @@ impl Control {
             Err(error) => Err(error),
         };
         self.installed = applied.is_ok().then_some(state.epoch);
+        if let (Some(gateways), Some(epoch)) = (&self.gateways, self.installed) {
+            gateways.note_applied(epoch).await?;
+        }
         self.note(applied);
+        Ok(())
     }
 
     /// Records how an update ended. Installed rules are in force once this node has all programs
@@ -285,7 +339,7 @@ impl Control {
 
     /// The stored record, with the versions of programs that are live by now.
     fn loaded(&self) -> Record {
-        let record = self.switch.loaded().clone();
+        let record = self.loaded.clone();
         let insertions: Vec<_> = record.wanted.rules.values().flatten().cloned().collect();
         let programs = self.switch.programs().declared(&insertions, &record.wanted.programs);
         record.with_programs(programs)
@@ -350,16 +404,10 @@ impl Control {
     }
 
     async fn found(&self, node: &NodeName, term: Term) -> Result<Vec<Found>> {
-        let transport = self.switch.transport()?;
         let places = self.switch.places();
         let (mut all, mut after) = (vec![], None);
         loop {
-            let home_target = places.own().to_string();
-            let ask = FoundAsk { home_target, term: term.0, after };
-            let input = serde_json::to_vec(&ask).map_err(senseless)?;
-            let input = Bytes::from(input);
-            let answer = transport.ask(node, ROUTE_SERVICE, "found", input, FOUND_TIME).await?;
-            let page: FoundPage = serde_json::from_slice(&answer).map_err(senseless)?;
+            let page = self.found_page(node, term, after).await?;
             for kept in page.objects {
                 let Some(destination) = places.destination(&kept.object.parse()?) else { continue };
                 for (start, end, counter) in kept.spans {
@@ -378,6 +426,23 @@ impl Control {
                 return Ok(all);
             }
         }
+    }
+
+    async fn found_page(
+        &self,
+        node: &NodeName,
+        term: Term,
+        after: Option<String>,
+    ) -> Result<FoundPage> {
+        let home_target = self.switch.places().own().to_string();
+        if self.switch.places().rados().is_some() {
+            return self.switch.kept_for(&home_target, after.as_ref()).await;
+        }
+        let ask = FoundAsk { home_target, term: term.0, after };
+        let input = Bytes::from(serde_json::to_vec(&ask).map_err(senseless)?);
+        let transport = self.switch.transport()?;
+        let answer = transport.ask(node, ROUTE_SERVICE, "found", input, FOUND_TIME).await?;
+        serde_json::from_slice(&answer).map_err(senseless)
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! 1. [`state`]: the map `routes` says which rules there are. [`supported`] refuses rules that
 //!    nodes cannot execute.
-//! 2. [`control`]: each node follows the map and runs the pure controller for its own switch. The
+//! 2. [`follower`] reads the map. [`control`] runs the pure controller for the node's own switch. The
 //!    controller stores the rules durably on the node. It then stops new IO, waits for IO in
 //!    flight, installs the rules, and lets IO continue.
 //! 3. [`node_switch`], [`live_io`] and [`layer`]: the runtime of the pure switch. [`work`] does what the
@@ -16,11 +16,14 @@
 //!    that rules name. [`read_with_stat`] answers reads of whole objects.
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
 //!    which object keeps the bytes. [`report`] is the service's report about the switch.
+//!    [`kept_bytes`] runs these requests.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
 //! 6. [`copies`]: copies of objects for reads.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
 //!    [`analysis`] checks the rules as a whole.
-//! 8. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node applies, and what
+//! 8. [`gateways`]: on Ceph, one gateway routes the IO of all objects. [`node_places`] and
+//!    [`rados_places`] are the two parts of [`places`].
+//! 9. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node applies, and what
 //!    the switch has done.
 //!
 //! # Invariants
@@ -37,16 +40,21 @@ mod applications;
 mod concern;
 mod control;
 mod copies;
+mod follower;
+mod gateways;
 mod homes;
 mod in_force;
+mod kept_bytes;
 mod layer;
 mod live_io;
 mod metrics;
 mod mover;
+mod node_places;
 mod node_switch;
 mod pieces;
 mod places;
 mod programs;
+mod rados_places;
 mod read_with_stat;
 mod record;
 mod report;
@@ -56,6 +64,7 @@ mod state;
 mod statistics;
 mod supported;
 mod tally;
+mod trace;
 mod work;
 
 use std::sync::{Arc, Mutex};
@@ -71,6 +80,7 @@ use tokio::task::JoinHandle;
 pub use self::analysis::{check_switches, findings as route_findings};
 pub use self::applications::{ApplicationReport, ControllerReport};
 pub use self::copies::{CopiesStatus, CopyWay};
+pub(crate) use self::gateways::Gateways;
 pub use self::in_force::RouteProgress;
 pub use self::layer::SwitchLayer;
 pub use self::node_switch::NodeSwitch;
@@ -79,7 +89,7 @@ pub use self::programs::RoutePrograms;
 pub use self::report::{AppliedProgram, AppliedRule, RouteStatus, RouteWay};
 pub use self::service::ROUTE_SERVICE;
 pub use self::state::{EVERY_SWITCH, RouteMap, RouteState, StartedApplication};
-pub use self::supported::{check_declared, check_supported};
+pub use self::supported::{check_declared, check_supported, check_supported_on_ceph};
 
 use self::applications::{ApplicationsTask, ControllerCollector, Reports};
 use self::copies::CopyStore;
@@ -100,7 +110,10 @@ pub(crate) struct RouteContext<'a> {
     pub node: &'a NodeName,
     pub incarnation: u64,
     pub clock: &'a Arc<dyn Clock>,
-    pub caches: Arc<NodeCache>,
+    /// The caches of reads, unless the node is a gateway to Ceph.
+    pub caches: Option<Arc<NodeCache>>,
+    /// The other gateways to Ceph, if the node is one.
+    pub gateways: Option<Arc<Gateways>>,
     /// The control programs that are live on the node.
     pub controls: LiveControls,
     /// Where the faults of control programs are reported.
@@ -114,14 +127,22 @@ impl RouteRuntime {
         context: RouteContext<'_>,
         offer: &mut Offer<'_>,
     ) -> Self {
-        let RouteContext { cluster, node, incarnation, clock, caches, controls, control_faults } =
-            context;
+        let RouteContext {
+            cluster,
+            node,
+            incarnation,
+            clock,
+            caches,
+            gateways,
+            controls,
+            control_faults,
+        } = context;
         switch.reach_nodes_by(Arc::clone(&cluster.log_env().sequencers));
         let in_force = Arc::new(InForce::new(switch.places().own().to_string()));
         let reports = Arc::new(Reports::default());
         let service = RouteService {
             switch: Arc::clone(&switch),
-            caches: Arc::clone(&caches),
+            caches: caches.clone(),
             in_force: Arc::clone(&in_force),
             reports: Arc::clone(&reports),
             copies: CopyStore::new(Arc::clone(&switch)),
@@ -133,19 +154,31 @@ impl RouteRuntime {
             in_force: Arc::clone(&in_force),
         });
         offer.metrics(ControllerCollector(Arc::clone(&reports)));
-        offer.metrics(CachesCollector(Arc::clone(&caches)));
         let maps = cluster.maps().clone();
-        let (followers, routes) = watch::channel(RouteState::default());
-        let reached = Arc::clone(&in_force);
-        let note = move |applied| reached.note_caches(applied);
-        Self(vec![
-            tokio::spawn(control::run(Arc::clone(&switch), maps.clone(), in_force)),
-            tokio::spawn(applications::follow(maps.clone(), followers)),
+        let (sender, states) = watch::channel(RouteState::default());
+        let mut tasks = vec![];
+        if let Some(caches) = caches {
+            offer.metrics(CachesCollector(Arc::clone(&caches)));
+            let reached = Arc::clone(&in_force);
+            let note = move |applied| reached.note_caches(applied);
+            tasks.push(tokio::spawn(cache::follow(Arc::clone(&caches), states.clone(), note)));
+            tasks.push(tokio::spawn(cache::tick(caches)));
+        }
+        if let Some(gateways) = &gateways {
+            let (states, in_force) = (states.clone(), Arc::clone(&in_force));
+            tasks.push(tokio::spawn(Arc::clone(gateways).take_part(states, in_force)));
+        }
+        tasks.extend([
+            tokio::spawn(follower::follow(maps, sender, Arc::clone(&in_force))),
+            tokio::spawn(control::run(
+                Arc::clone(&switch),
+                states.clone(),
+                Arc::clone(&in_force),
+                gateways,
+            )),
             tokio::spawn(control::tick(Arc::clone(&switch))),
             tokio::spawn(mover::run(Arc::clone(&switch))),
             tokio::spawn(copies::run(Arc::clone(&switch))),
-            tokio::spawn(cache::follow(Arc::clone(&caches), maps, note)),
-            tokio::spawn(cache::tick(caches)),
             tokio::spawn(applications::run(ApplicationsTask {
                 switch,
                 cluster: cluster.clone(),
@@ -155,9 +188,10 @@ impl RouteRuntime {
                 programs: controls,
                 faults: control_faults,
                 reports,
-                routes,
+                routes: states,
             })),
-        ])
+        ]);
+        Self(tasks)
     }
 }
 

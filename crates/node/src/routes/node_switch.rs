@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use nacre_clock::{Clock, Random};
 use nacre_host::HostTransport;
 use nacre_object::{
     Error, IoHeader, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
+    TargetName,
 };
 use nacre_route::{
     Command, Copies, CopySettings, Event, IoId, ObjectMatch, Order, OrderAnswer, Piece, PieceReply,
@@ -20,12 +21,13 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
 use super::concern::{Concern, FreePass, Matches, is_scattering};
+use super::gateways::Router;
 use super::homes::Homes;
 use super::live_io::Live;
 use super::pieces::{PieceWork, span_of};
 use super::places::{Places, RoutedLocation};
 use super::routed_changes::RoutedChanges;
-use super::statistics::{Statistics, SwitchCounts};
+use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
 use super::tally::Tally;
 use super::work::Work;
 
@@ -49,8 +51,12 @@ pub struct NodeSwitch {
     random: Mutex<Random>,
     concern: RwLock<Arc<Concern>>,
     next_number: AtomicU64,
-    counts: SwitchCounts,
+    counts: CountsByTarget,
     transport: OnceLock<Arc<dyn HostTransport>>,
+    /// Which node routes IO: of gateways to Ceph only one.
+    router: Router,
+    /// Whether an installed rule is only for the objects of one target.
+    has_homes: AtomicBool,
     /// The term of the installed rules; 0 until there are some.
     installed: watch::Sender<u64>,
     changes: broadcast::Sender<ObjectId>,
@@ -98,9 +104,14 @@ impl NodeSwitch {
     ) -> Result<Self> {
         let name = SwitchName::new(places.own().as_str())?;
         let concern = Concern::of(&loaded, &[]);
+        let switch = Switch::new(name.clone()).with_current_copies();
+        let switch = match places.rados() {
+            Some(_) => switch.with_chosen_objects(),
+            None => switch,
+        };
         Ok(Self {
             core: Mutex::new(Core {
-                switch: Switch::new(name.clone()).with_current_copies(),
+                switch,
                 live: HashMap::new(),
                 orders: HashMap::new(),
                 tally: Tally::default(),
@@ -109,6 +120,8 @@ impl NodeSwitch {
                 doubts: vec![],
             }),
             name,
+            router: Router::new(places.rados().is_some()),
+            has_homes: AtomicBool::new(false),
             places,
             programs,
             clock,
@@ -116,7 +129,7 @@ impl NodeSwitch {
             random: Mutex::new(Random::from_system()),
             concern: RwLock::new(Arc::new(concern)),
             next_number: AtomicU64::new(0),
-            counts: SwitchCounts::default(),
+            counts: CountsByTarget::default(),
             transport: OnceLock::new(),
             installed: watch::Sender::new(0),
             changes: broadcast::Sender::new(QUEUED_CHANGES),
@@ -153,6 +166,11 @@ impl NodeSwitch {
         })
     }
 
+    /// Which node routes the IO that rules concern.
+    pub(super) fn router(&self) -> &Router {
+        &self.router
+    }
+
     pub(super) fn name(&self) -> &SwitchName {
         &self.name
     }
@@ -187,6 +205,9 @@ impl NodeSwitch {
             let mut core = self.core();
             let core = &mut *core;
             core.tally.begin_rules();
+            let mut rules = core.switch.table().rules().map(|(_, rule)| rule);
+            let has_homes = rules.any(|rule| rule.header.home.is_some());
+            self.has_homes.store(has_homes, Ordering::Relaxed);
             let scattering = core.switch.table().rules().map(|(_, rule)| rule);
             let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);
             let copied = Matches::of(scattering);
@@ -213,17 +234,43 @@ impl NodeSwitch {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What the switch has counted. It counts these objects for a while from now on.
-    pub(super) fn statistics(&self, objects: Vec<ObjectMatch>) -> Statistics {
-        let counted = self.counts.read(objects, self.clock.monotonic());
-        let routed_bytes = self.core().table().placed_bytes();
-        Statistics { routed_bytes, ..counted }
+    /// What the switch has counted for each of its targets. It counts these objects for a while
+    /// from now on.
+    ///
+    /// # Errors
+    /// `Unavailable` if Ceph does not answer.
+    pub(super) async fn statistics(&self, objects: &[ObjectMatch]) -> Result<StatisticsByTarget> {
+        let now = self.clock.monotonic();
+        let Some(places) = self.places.rados() else {
+            let counted = self.counts.read(objects.to_vec(), now);
+            let routed_bytes = self.core().table().placed_bytes();
+            let own = self.places.own().to_string();
+            return Ok([(own, Statistics { routed_bytes, ..counted })].into());
+        };
+        let targets = places.targets().await?;
+        let read = |osd: &TargetName| self.counts.read_osd(osd, objects.to_vec(), now);
+        let mut counted: StatisticsByTarget =
+            targets.iter().map(|osd| (osd.to_string(), read(osd))).collect();
+        let placed: Vec<_> = {
+            let core = self.core();
+            let placed = core.table().all_placed();
+            placed.map(|(object, rule)| (object.clone(), rule.header.span.length())).collect()
+        };
+        for (object, bytes) in placed {
+            let home = places.known_primary(&object);
+            if let Some(home) = home.and_then(|home| counted.get_mut(home.as_str())) {
+                home.routed_bytes += bytes;
+            }
+        }
+        Ok(counted)
     }
 
     /// Counts an IO of a client, and lets it pass if no rule is about its object.
     pub(super) fn free_pass(&self, header: &IoHeader) -> Option<FreePass> {
         if !header.object.pool.as_str().starts_with(OWN_POOLS) {
-            self.counts.note(header, || self.clock.monotonic());
+            let places = self.places.rados();
+            let osd = places.and_then(|places| places.known_primary(&header.object));
+            self.counts.note(header, osd, || self.clock.monotonic());
         }
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
         concern.pass(&header.object)
@@ -240,6 +287,12 @@ impl NodeSwitch {
         while Arc::strong_count(&old) > 1 {
             tokio::time::sleep(super::control::SHORT_REST).await;
         }
+    }
+
+    /// Whether the IO on some object must go through the switch.
+    pub(super) fn has_rules(&self) -> bool {
+        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
+        !concern.is_empty()
     }
 
     /// Whether a rule lets writes of an object go elsewhere.
@@ -296,12 +349,13 @@ impl NodeSwitch {
     ) -> Result<Reply> {
         let io = IoId(self.number());
         let (reply, replied) = oneshot::channel();
+        let home = self.home_of(&request.header.object).await?;
         let request = Arc::new(request);
         let live =
             Live { request: Arc::clone(&request), next, reply, pieces: vec![], routed_end: 0 };
         let event = match homeward {
             Some(span) => Event::ArrivedHomeward { io, request, span },
-            None => Event::Arrived { io, request, via: None, term: None },
+            None => Event::Arrived { io, request, via: None, home, term: None },
         };
         let works = {
             let mut core = self.core();
@@ -319,6 +373,16 @@ impl NodeSwitch {
         replied
             .await
             .unwrap_or_else(|_| Err(Error::unavailable("the node is stopping").hint("try again")))
+    }
+
+    /// The target that holds an object, if rules may depend on it.
+    async fn home_of(&self, object: &ObjectId) -> Result<Option<TargetName>> {
+        match self.places.rados() {
+            Some(places) if self.has_homes.load(Ordering::Relaxed) => {
+                places.primary(object).await.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Returns size, time and version of an object from its home, the node that holds it. Bytes on

@@ -115,8 +115,27 @@ impl PieceWork {
     }
 
     async fn run_plain(self, switch: &NodeSwitch) -> Result<(Outcome, Result<Reply>)> {
+        let chosen = match &self.destination {
+            Some(to) => switch.places().choose(&self.header.object, to).await?,
+            None => None,
+        };
+        let Some(chosen) = chosen else {
+            return self.run_at(switch, self.destination.as_ref()).await;
+        };
+        let (outcome, reply) = self.run_at(switch, Some(&chosen)).await?;
+        match outcome {
+            Outcome::Done => Ok((Outcome::DoneAt(chosen), reply)),
+            outcome => Ok((outcome, reply)),
+        }
+    }
+
+    /// Runs the piece at a destination that needs no choice any more.
+    async fn run_at(
+        &self,
+        switch: &NodeSwitch,
+        destination: Option<&Destination>,
+    ) -> Result<(Outcome, Result<Reply>)> {
         let object = &self.header.object;
-        let destination = self.destination.as_ref();
         let place = destination.map_or(Ok(None), |to| switch.places().place(object, to))?;
         let [op] = self.ops.as_slice() else {
             return Err(Error::unsupported("a piece of an IO is one read or write"));
@@ -300,11 +319,18 @@ pub(super) async fn ask(
     method: &'static str,
     question: Question,
 ) -> Result<Bytes> {
-    let transport = switch.transport()?;
-    let input = question.encode()?;
+    let is_own = switch.places().rados().is_some();
+    let input = if is_own { Bytes::new() } else { question.encode()? };
     let until = Instant::now() + PATIENCE;
     loop {
-        let asked = transport.ask(node, ROUTE_SERVICE, method, input.clone(), QUESTION_TIME).await;
+        let asked = match is_own {
+            // Ceph keeps the object, so this node reaches it as any other.
+            true => switch.serve_kept(method, &question).await,
+            false => {
+                let transport = switch.transport()?;
+                transport.ask(node, ROUTE_SERVICE, method, input.clone(), QUESTION_TIME).await
+            }
+        };
         match asked {
             Err(error) if error.kind() == ErrorKind::Unavailable && Instant::now() < until => {
                 sleep(REST).await;

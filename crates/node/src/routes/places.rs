@@ -1,88 +1,113 @@
 //! `Places` computes where routed bytes are stored: which object keeps the bytes of another object
 //! that a rule has sent elsewhere.
 //!
-//! Routed bytes lie in the pool [`ROUTED_POOL`], which clients can neither read, write nor list.
-//! The destination of a rule decides the object's name:
-//!
-//! | destination | object that keeps the bytes of `POOL/NAME` |
-//! | --- | --- |
-//! | `target TARGET` | `{TAG}POOL/NAME`; the tag is the smallest number whose name is placed on the target |
-//! | `pool nacre.routed` | `spread/POOL/NAME`, on any target |
-//! | `object nacre.routed/named/X` | `named/X` |
-//!
-//! Copies for reads lie in the same pool, as `{TAG}copy:HOME/POOL/NAME`. `HOME` is the target of the
-//! copied object. No pool has a colon in its name, so no routed object has such a name.
-//!
-//! As for all objects, placement computes the target from the name.
+//! Routed bytes lie in the pool [`ROUTED_POOL`], which clients can neither read, write nor list. If
+//! nodes keep the objects, the object with routed bytes is on another node ([`NodePlaces`]). On
+//! Ceph it is on another OSD, and the gateway reaches it as any object ([`RadosPlaces`]).
 
 use std::collections::BTreeMap;
 
-use nacre::{ClusterFile, NodeEntry, RoleName};
-use nacre_object::{Error, NodeName, ObjectId, ObjectName, PoolName, Result, TargetName};
-use nacre_placement::{Placement, Target};
-use nacre_route::{Destination, NAMED_OBJECTS, ROUTED_POOL};
+use nacre::{ClusterFile, NodeEntry};
+use nacre_object::{Error, NodeName, ObjectId, PoolName, Result, TargetName};
+use nacre_route::{Destination, ROUTED_POOL};
 
-const SPREAD: &str = "spread/";
-const COPY: &str = "copy:";
-/// How many tags are tried at most for a target. With 256 targets of equal weight, the probability
-/// that none of these tags leads to a given target is 10^-28.
-const MAX_TAGS: u32 = 16_384;
+use super::node_places::NodePlaces;
+use super::rados_places::RadosPlaces;
+use crate::osd_targets::OsdTargets;
 
 /// The place of an object's bytes away from home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RoutedLocation {
     pub object: ObjectId,
+    /// The node that keeps the object. On Ceph, it is the gateway itself.
     pub node: NodeName,
 }
 
-/// Computes which object, on which node, keeps routed bytes.
+/// Computes which object keeps routed bytes, and by which node it is reached.
 #[derive(Debug)]
 pub struct Places {
-    placement: Placement,
-    own: TargetName,
-    nodes: BTreeMap<TargetName, NodeName>,
-    tags: BTreeMap<TargetName, String>,
+    kind: Kind,
     pool: PoolName,
 }
 
+#[derive(Debug)]
+enum Kind {
+    Nodes(NodePlaces),
+    Rados(RadosPlaces),
+}
+
 impl Places {
-    /// `Places` for one node of a cluster whose nodes keep objects themselves (not on Ceph).
+    /// `Places` for one node of a cluster whose nodes keep objects themselves.
     ///
     /// # Errors
     /// `Invalid` if the cluster's file allows no placement.
     pub fn of(file: &ClusterFile, entry: &NodeEntry) -> Result<Self> {
-        let (mut targets, mut nodes) = (vec![], BTreeMap::new());
-        for node in file.with_role(RoleName::Storage) {
-            let name = node.target()?;
-            nodes.insert(name.clone(), node.node_name()?);
-            targets.push(Target { name, weight: node.weight });
-        }
-        let placement = Placement::new(targets)?;
+        let kind = Kind::Nodes(NodePlaces::of(file, entry)?);
+        Ok(Self { kind, pool: PoolName::new(ROUTED_POOL)? })
+    }
+
+    /// `Places` for a gateway to Ceph.
+    ///
+    /// # Errors
+    /// `Invalid` if the gateway's name is malformed.
+    pub(crate) fn in_rados(entry: &NodeEntry, osds: OsdTargets) -> Result<Self> {
         let pool = PoolName::new(ROUTED_POOL)?;
-        let mut tags = BTreeMap::new();
-        for tag in 0..MAX_TAGS {
-            let target = placement.locate(&pool, &tag.to_string()).clone();
-            tags.entry(target).or_insert_with(|| format!("{{{tag}}}"));
-            if tags.len() == nodes.len() {
-                break;
+        let places = RadosPlaces::new(entry.target()?, entry.node_name()?, pool.clone(), osds);
+        Ok(Self { kind: Kind::Rados(places), pool })
+    }
+
+    /// The node's own target. On Ceph, it is the name of the gateway.
+    pub fn own(&self) -> &TargetName {
+        match &self.kind {
+            Kind::Nodes(places) => places.own(),
+            Kind::Rados(places) => places.own(),
+        }
+    }
+
+    /// The places on Ceph, if the objects are there.
+    pub(super) fn rados(&self) -> Option<&RadosPlaces> {
+        match &self.kind {
+            Kind::Nodes(_) => None,
+            Kind::Rados(places) => Some(places),
+        }
+    }
+
+    fn nodes_only(&self) -> Result<&NodePlaces> {
+        match &self.kind {
+            Kind::Nodes(places) => Ok(places),
+            Kind::Rados(_) => {
+                Err(Error::unsupported("a gateway to Ceph makes no copies of objects")
+                    .hint("RADOS keeps copies of objects by itself"))
             }
         }
-        Ok(Self { placement, own: entry.target()?, nodes, tags, pool })
     }
 
-    /// The node's own target.
-    pub fn own(&self) -> &TargetName {
-        &self.own
-    }
-
-    /// The nodes of all targets.
+    /// The nodes of all targets. On Ceph, only the gateway itself.
     pub(super) fn nodes(&self) -> &BTreeMap<TargetName, NodeName> {
-        &self.nodes
+        match &self.kind {
+            Kind::Nodes(places) => places.nodes(),
+            Kind::Rados(places) => places.nodes(),
+        }
     }
 
-    /// The target that holds an object.
+    /// All targets by which rules may name switches and destinations.
+    ///
+    /// # Errors
+    /// `Unavailable` if Ceph does not answer.
+    pub(super) async fn targets(&self) -> Result<Vec<TargetName>> {
+        match &self.kind {
+            Kind::Nodes(places) => Ok(places.nodes().keys().cloned().collect()),
+            Kind::Rados(places) => places.targets().await,
+        }
+    }
+
+    /// The target that holds an object. On Ceph, the name of the gateway, whose switch decides
+    /// about all objects.
     pub fn holder(&self, object: &ObjectId) -> &TargetName {
-        self.placement.locate_object(&object.pool, &object.name)
+        match &self.kind {
+            Kind::Nodes(places) => places.holder(object),
+            Kind::Rados(places) => places.own(),
+        }
     }
 
     /// The pool of routed bytes.
@@ -90,46 +115,61 @@ impl Places {
         &self.pool
     }
 
-    /// The object in which the node keeps the record of its rules.
+    /// The object in which the node keeps the record of its rules. On Ceph, all gateways keep it in
+    /// the same object.
     pub(super) fn record(&self) -> Result<ObjectId> {
-        self.tagged(&self.own, "record")
-    }
-
-    fn tagged(&self, target: &TargetName, rest: &str) -> Result<ObjectId> {
-        let tag = self.tags.get(target).ok_or_else(|| no_target(target))?;
-        Ok(ObjectId::new(self.pool.clone(), ObjectName::new(format!("{tag}{rest}"))?))
+        match &self.kind {
+            Kind::Nodes(places) => places.record(),
+            Kind::Rados(places) => places.record(),
+        }
     }
 
     /// Which object keeps the copy of the object `home`, which is on this node, at another target.
     ///
     /// # Errors
-    /// `NotFound` if there is no such target; `Invalid` if the name would be too long.
+    /// `NotFound` if there is no such target; `Invalid` if the name would be too long;
+    /// `Unsupported` on Ceph.
     pub(super) fn copy(&self, home: &ObjectId, target: &TargetName) -> Result<RoutedLocation> {
-        let object = self.tagged(target, &format!("{COPY}{}/{home}", self.own))?;
-        let node = self.nodes.get(target).ok_or_else(|| no_target(target))?;
-        Ok(RoutedLocation { object, node: node.clone() })
+        self.nodes_only()?.copy(home, target)
     }
 
     /// How the names of copies begin that this node keeps for objects of another target.
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
     pub(super) fn copy_prefix(&self, home_target: &TargetName) -> Result<String> {
-        let tag = self.tags.get(&self.own).ok_or_else(|| no_target(&self.own))?;
-        Ok(format!("{tag}{COPY}{home_target}/"))
+        self.nodes_only()?.copy_prefix(home_target)
     }
 
     /// Whether an object stores a copy at this node.
     pub(super) fn is_copy(&self, object: &ObjectId) -> bool {
-        let rest = self.tags.get(&self.own).and_then(|tag| object.name.as_str().strip_prefix(tag));
-        object.pool == self.pool && rest.is_some_and(|rest| rest.starts_with(COPY))
+        self.nodes_only().is_ok_and(|places| places.is_copy(object))
     }
 
-    /// The other targets with their nodes.
+    /// The other targets with their nodes. Empty on Ceph.
     pub(super) fn others(&self) -> Vec<(TargetName, NodeName)> {
-        let others = self.nodes.iter().filter(|(target, _)| **target != self.own);
-        others.map(|(target, node)| (target.clone(), node.clone())).collect()
+        self.nodes_only().map(NodePlaces::others).unwrap_or_default()
     }
 
-    /// Which object keeps the bytes of the object `home` at a destination. `None` if the
-    /// destination is the node of `home` itself.
+    /// Chooses the object for a write of the object `home`, if the destination leaves the choice.
+    /// `None` if it does not.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such target; `Invalid` if the name would be too long;
+    /// `Unavailable` if Ceph does not answer.
+    pub(super) async fn choose(
+        &self,
+        home: &ObjectId,
+        to: &Destination,
+    ) -> Result<Option<Destination>> {
+        match &self.kind {
+            Kind::Nodes(_) => Ok(None),
+            Kind::Rados(places) => places.choose(home, to).await,
+        }
+    }
+
+    /// Which object keeps the bytes of the object `home` at a destination that is not chosen by
+    /// [`choose`](Self::choose) any more. `None` if the destination is the home itself.
     ///
     /// # Errors
     /// `NotFound` if there is no such target; `Invalid` if the name would be too long;
@@ -139,58 +179,35 @@ impl Places {
         home: &ObjectId,
         to: &Destination,
     ) -> Result<Option<RoutedLocation>> {
-        let object = match to {
-            // A scattered read that did not go to a copy goes home.
-            Destination::Home | Destination::Scatter(_) => return Ok(None),
-            Destination::Target(target) => self.tagged(target, &home.to_string())?,
-            Destination::Pool(_) => {
-                ObjectId::new(self.pool.clone(), ObjectName::new(format!("{SPREAD}{home}"))?)
-            }
-            Destination::Object(object) => object.clone(),
-            other => {
-                return Err(Error::unsupported(format!("no node sends IO to \"{other}\"")).hint(
-                    "name a target, the pool nacre.routed or an object nacre.routed/named/NAME",
-                ));
-            }
-        };
-        let target = self.holder(&object);
-        if target == &self.own {
-            return Ok(None);
+        match &self.kind {
+            Kind::Nodes(places) => places.place(home, to),
+            Kind::Rados(places) => places.place(to),
         }
-        let node = self.nodes.get(target).ok_or_else(|| no_target(target))?;
-        Ok(Some(RoutedLocation { object, node: node.clone() }))
     }
 
     /// The destination that sends bytes to an object of the pool, if one does.
     pub(super) fn destination(&self, object: &ObjectId) -> Option<Destination> {
-        let name = object.name.as_str();
-        if name.starts_with(SPREAD) {
-            return Some(Destination::Pool(self.pool.clone()));
+        match &self.kind {
+            Kind::Nodes(places) => places.destination(object),
+            Kind::Rados(places) => places.destination(object),
         }
-        if name.starts_with(NAMED_OBJECTS) {
-            return Some(Destination::Object(object.clone()));
-        }
-        let is_tagged = |tag: &&String| {
-            let rest = name.strip_prefix(tag.as_str());
-            rest.is_some_and(|rest| rest.contains('/') && !rest.starts_with(COPY))
-        };
-        let (target, _) = self.tags.iter().find(|(_, tag)| is_tagged(tag))?;
-        Some(Destination::Target(target.clone()))
     }
 
-    /// The other nodes that may keep bytes which were sent to a destination.
+    /// The other nodes that may keep bytes which were sent to a destination. On Ceph, the gateway
+    /// itself finds all of them.
     pub(super) fn keepers(&self, to: &Destination) -> Vec<NodeName> {
-        let others = self.nodes.iter().filter(|(target, _)| **target != self.own);
-        let is_one = |target: &TargetName| match to {
-            Destination::Target(name) => name == target,
-            Destination::Object(object) => self.holder(object) == target,
-            Destination::Pool(_) => true,
-            _ => false,
-        };
-        others.filter(|(target, _)| is_one(target)).map(|(_, node)| node.clone()).collect()
+        match &self.kind {
+            Kind::Nodes(places) => places.keepers(to),
+            Kind::Rados(places) => places.nodes().values().cloned().collect(),
+        }
     }
 }
 
-fn no_target(target: &TargetName) -> Error {
+pub(super) fn no_target(target: &TargetName) -> Error {
     Error::not_found(format!("there is no target {target}")).hint("list the targets: nacre status")
+}
+
+pub(super) fn no_destination(to: &Destination) -> Error {
+    Error::unsupported(format!("no node sends IO to \"{to}\""))
+        .hint("name a target, the pool nacre.routed or an object nacre.routed/named/NAME")
 }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_REPLY_BYTES;
-use nacre_object::{Error, ErrorKind, ObjectId, Op, OpResult, Request, Result, Stack, Store};
+use nacre_object::{
+    Error, ErrorKind, ObjectId, Op, OpResult, Request, Result, Stack, Store, TargetName,
+};
 use nacre_route::{
     Declared, Destination, Followed, ObjectMatch, Programs, Record, Rule, SwitchName, Term, Wanted,
 };
@@ -24,6 +26,9 @@ struct StoredRecord {
     followed: Vec<(String, String)>,
     /// Insertions of rules, each with its application.
     insertions: Vec<Vec<(String, String)>>,
+    /// For each of these rules, the only target whose objects it concerns. Empty if no rule has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    homes: Vec<Vec<Option<String>>>,
     /// What the programs declare that rules name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     programs: BTreeMap<String, StoredDeclared>,
@@ -75,11 +80,15 @@ fn encode(record: &Record, switch: &SwitchName) -> Result<Bytes> {
         let destinations = one.destinations.iter().map(ToString::to_string).collect();
         (name.to_string(), StoredDeclared { version: one.version, destinations })
     };
+    let home = |rule: &Rule| rule.header.home.as_ref().map(ToString::to_string);
+    let has_homes = rules.iter().flatten().any(|rule| rule.header.home.is_some());
+    let homes = rules.iter().map(|rules| rules.iter().map(home).collect());
     let stored = StoredRecord {
         format: FORMAT,
         term: record.term.0,
         followed: record.followed.iter().map(followed).collect(),
         insertions: rules.iter().map(|rules| rules.iter().map(rule).collect()).collect(),
+        homes: if has_homes { homes.collect() } else { vec![] },
         programs: record.wanted.programs.iter().map(declared).collect(),
     };
     let text = serde_json::to_vec(&stored).map_err(|cause| Error::invalid(cause.to_string()))?;
@@ -107,7 +116,12 @@ fn decode(data: &[u8], switch: &SwitchName) -> Result<Record> {
     let rule =
         |(application, rule): &(String, String)| Rule::from_line(&application.parse()?, rule);
     let insertion = |rules: &Vec<_>| rules.iter().map(rule).collect::<Result<Vec<_>>>();
-    let insertions = stored.insertions.iter().map(insertion).collect::<Result<Vec<_>>>()?;
+    let mut insertions = stored.insertions.iter().map(insertion).collect::<Result<Vec<_>>>()?;
+    for (rules, homes) in insertions.iter_mut().zip(&stored.homes) {
+        for (rule, home) in rules.iter_mut().zip(homes) {
+            rule.header.home = home.as_deref().map(TargetName::new).transpose()?;
+        }
+    }
     let followed = |(object, destination): &(String, String)| {
         Ok(Followed {
             object: ObjectMatch::parse(object)?,
@@ -134,10 +148,11 @@ mod tests {
     fn a_record_is_read_as_it_was_stored() {
         let switch: SwitchName = "storage.0".parse().unwrap();
         let rule = |text| Rule::from_line(&"tail".parse().unwrap(), text).unwrap();
-        let insertions = vec![vec![
+        let mut insertions = vec![vec![
             rule("* w data/a\\ b* 0..4KiB -> target storage.1 follow"),
             rule("* w data/c* -> program spread follow"),
         ]];
+        insertions[0][1].header.home = Some("osd.3".parse().unwrap());
         let destinations = ["home", "target storage.2"];
         let destinations = destinations.map(|to| Destination::from_line(to).unwrap()).to_vec();
         let programs = [("spread".parse().unwrap(), Declared { version: 3, destinations })].into();

@@ -16,7 +16,7 @@ use nacre_route::{APPLICATION_PREFIX, CONTROL_PREFIX, Rule, Settings, StoredAppl
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::supported::{MAX_APPLICATION_BYTES, check_supported};
+use super::supported::{MAX_APPLICATION_BYTES, check_supported, check_supported_on_ceph};
 use crate::cache::{CacheDivision, CacheSettings};
 use crate::lease::LeaseHolder;
 
@@ -138,6 +138,25 @@ impl RouteState {
         let rules = self.rules()?.into_iter().filter(|(switch, _)| of_switch(switch));
         let insertions: Vec<_> = rules.map(|(_, rules)| rules).collect();
         insertions.iter().flatten().try_for_each(check_supported)?;
+        Ok(insertions)
+    }
+
+    /// The insertions of a gateway to Ceph, whose switch is in front of all OSDs. Each rule for the
+    /// switch of an OSD concerns only the objects whose primary OSD it is.
+    ///
+    /// # Errors
+    /// As [`RouteState::insertions`].
+    pub(super) fn insertions_by_home(&self) -> Result<Vec<Vec<Rule>>> {
+        let mut insertions = vec![];
+        for (switch, mut rules) in self.rules()? {
+            if switch != EVERY_SWITCH {
+                let home = TargetName::new(switch)?;
+                rules.iter_mut().for_each(|rule| rule.header.home = Some(home.clone()));
+            }
+            rules.iter().try_for_each(check_supported)?;
+            rules.iter().try_for_each(check_supported_on_ceph)?;
+            insertions.push(rules);
+        }
         Ok(insertions)
     }
 }

@@ -3,13 +3,13 @@
 //! Reads and writes are always counted. The busiest tenants and objects are counted only while the
 //! controller asks for them, because this takes a lock for each request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use nacre_object::{IoHeader, ObjectId, TenantName};
+use nacre_object::{IoHeader, ObjectId, TargetName, TenantName};
 use nacre_route::ObjectMatch;
 use serde::{Deserialize, Serialize};
 
@@ -22,11 +22,64 @@ const COUNTED_FOR: Duration = Duration::from_secs(30);
 
 /// The requests that a switch has got, and the most used objects and tenants.
 #[derive(Debug, Default)]
-pub(super) struct SwitchCounts {
+struct SwitchCounts {
     reads: AtomicU64,
     writes: AtomicU64,
     is_detailed: AtomicBool,
     details: Mutex<Details>,
+}
+
+/// What the switch of a node has counted for each of its targets.
+#[derive(Debug, Default)]
+pub(super) struct CountsByTarget {
+    /// Requests about objects of all targets.
+    all: SwitchCounts,
+    /// On Ceph, by OSD. There are as many entries as OSDs.
+    by_osd: RwLock<BTreeMap<TargetName, Arc<SwitchCounts>>>,
+}
+
+impl CountsByTarget {
+    /// Counts a request. On Ceph, `osd` is the OSD of its object, if it is known.
+    pub fn note(
+        &self,
+        header: &IoHeader,
+        osd: Option<TargetName>,
+        now: impl FnOnce() -> Duration + Copy,
+    ) {
+        self.all.note(header, now);
+        if let Some(osd) = osd {
+            self.of_osd(&osd).note(header, now);
+        }
+    }
+
+    fn of_osd(&self, osd: &TargetName) -> Arc<SwitchCounts> {
+        let known = self.by_osd.read().unwrap_or_else(PoisonError::into_inner).get(osd).cloned();
+        known.unwrap_or_else(|| {
+            let mut by_osd = self.by_osd.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(by_osd.entry(osd.clone()).or_default())
+        })
+    }
+
+    /// All requests so far.
+    pub fn requests(&self) -> u64 {
+        self.all.requests()
+    }
+
+    /// What was counted about objects of all targets. From now on, the switch counts these objects
+    /// for a while.
+    pub fn read(&self, objects: Vec<ObjectMatch>, now: Duration) -> Statistics {
+        self.all.read(objects, now)
+    }
+
+    /// The same about the objects of one OSD.
+    pub fn read_osd(
+        &self,
+        osd: &TargetName,
+        objects: Vec<ObjectMatch>,
+        now: Duration,
+    ) -> Statistics {
+        self.of_osd(osd).read(objects, now)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +103,9 @@ pub(super) struct Statistics {
     pub tenants: Vec<Counted>,
     pub objects: Vec<Counted>,
 }
+
+/// What a switch has counted for each of its targets, by name.
+pub(super) type StatisticsByTarget = BTreeMap<String, Statistics>;
 
 /// The requests of one tenant or about one object.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

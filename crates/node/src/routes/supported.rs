@@ -19,6 +19,21 @@ pub fn check_supported(rule: &Rule) -> Result<()> {
     })
 }
 
+/// Checks that gateways to Ceph execute a rule that nodes execute.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
+    match &rule.destination {
+        Destination::Scatter(_) => Err(Error::unsupported(format!(
+            "gateways to Ceph cannot execute the rule \"{rule}\": they make no copies of objects"
+        ))
+        .during("route")
+        .hint("RADOS keeps copies of objects by itself; leave the rule out")),
+        _ => Ok(()),
+    }
+}
+
 /// Checks that nodes can execute a rule that names a program, with each of the destinations that
 /// the program declares.
 ///

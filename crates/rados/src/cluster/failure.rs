@@ -30,8 +30,10 @@ pub mod status {
     pub const NOT_PERMITTED: i32 = -1;
     /// `EIO`: the OSD could not read, or could not load a class.
     pub const BROKEN: i32 = -5;
+    /// `ESHUTDOWN`: another client has shut this one out (Ceph calls it `EBLOCKLISTED`).
+    pub const SHUT_OUT: i32 = -108;
     /// `ENOTCONN`, `ESHUTDOWN`, `ECANCELED`: the connection ended.
-    const CUT_OFF: [i32; 3] = [-107, -108, -125];
+    const CUT_OFF: [i32; 3] = [-107, SHUT_OUT, -125];
 
     /// Whether a change that ended with this status may have happened. It may if librados itself
     /// set the status because no answer came. If an OSD set it, the OSD has refused the change.

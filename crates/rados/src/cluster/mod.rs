@@ -4,6 +4,7 @@ pub(crate) mod administrator;
 pub(crate) mod connection;
 pub(crate) mod examination;
 pub(crate) mod failure;
+pub(crate) mod fencing;
 pub(crate) mod key_search;
 pub(crate) mod location;
 pub(crate) mod osd_counters;

@@ -129,6 +129,23 @@ impl Cluster {
         answer.map_err(|refusal| refusal.status)
     }
 
+    /// The address by which the cluster's daemons know this connection.
+    pub fn addresses(&self) -> Result<String, i32> {
+        let mut text = Buffer::default();
+        // SAFETY: librados writes a buffer of its own, a string that ends with a zero byte.
+        unsafe {
+            check((self.library.rados_getaddrs)(self.handle, &mut text.start))?;
+            text.length = CStr::from_ptr(text.start).count_bytes();
+        }
+        Ok(String::from_utf8_lossy(&text.take(self.library)).into_owned())
+    }
+
+    /// Waits until this client has the latest map of OSDs that the monitors have.
+    pub fn wait_for_latest_map(&self) -> Result<(), i32> {
+        // SAFETY: the handle is alive.
+        check(unsafe { (self.library.rados_wait_for_latest_osdmap)(self.handle) })
+    }
+
     fn answer(&self, ask: impl FnOnce(&mut Said) -> i32) -> Result<Vec<u8>, Refusal> {
         let mut said = Said::default();
         let status = ask(&mut said);

@@ -66,6 +66,8 @@ functions! {
         *mut *mut c_char, *mut usize, *mut *mut c_char, *mut usize,
     ) -> c_int;
     fn rados_buffer_free(*mut c_char);
+    fn rados_getaddrs(Handle, *mut *mut c_char) -> c_int;
+    fn rados_wait_for_latest_osdmap(Handle) -> c_int;
 
     fn rados_pool_reverse_lookup(Handle, i64, *mut c_char, usize) -> c_int;
     fn rados_ioctx_create2(Handle, i64, *mut Handle) -> c_int;

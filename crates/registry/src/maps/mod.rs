@@ -46,8 +46,8 @@ pub(crate) use handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 pub use history::History;
 pub use own::{
     BALANCER_MAP, ENTITIES_MAP, LAYOUTS_MAP, LOG_MAP_PREFIX, NODES_MAP, POOLS_MAP,
-    PROGRAM_STATUS_MAP, PROGRAMS_MAP, RESOURCE_MAP_PREFIX, ROUTE_CONTROL_MAP, ROUTES_MAP,
-    SLO_CLAIMS_MAP, SLO_MAP, is_system_map,
+    PROGRAM_STATUS_MAP, PROGRAMS_MAP, RESOURCE_MAP_PREFIX, ROUTE_CONTROL_MAP, ROUTE_GATEWAYS_MAP,
+    ROUTES_MAP, SLO_CLAIMS_MAP, SLO_MAP, is_system_map,
 };
 pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
 pub use state::{Change, EpochRecord, MapEvent, MapState, Origin};

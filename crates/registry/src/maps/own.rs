@@ -30,7 +30,10 @@ pub const ROUTES_MAP: &str = "routes";
 /// Which node runs the control programs of routes, and what these keep between their runs.
 pub const ROUTE_CONTROL_MAP: &str = "route-control";
 
-const OWN_MAPS: [&str; 11] = [
+/// Which gateways to one Ceph cluster there are, and which of them routes IO by the rules.
+pub const ROUTE_GATEWAYS_MAP: &str = "route-gateways";
+
+const OWN_MAPS: [&str; 12] = [
     POOLS_MAP,
     NODES_MAP,
     PROGRAMS_MAP,
@@ -42,6 +45,7 @@ const OWN_MAPS: [&str; 11] = [
     SLO_CLAIMS_MAP,
     ROUTES_MAP,
     ROUTE_CONTROL_MAP,
+    ROUTE_GATEWAYS_MAP,
 ];
 /// The name of a log's map is this prefix and the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";

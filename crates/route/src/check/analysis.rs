@@ -172,7 +172,7 @@ impl Analysis<'_> {
             for operation in Operation::ALL {
                 for span in [Some(Span::WHOLE), None] {
                     let (source, tenant, object) = (source.clone(), tenant.clone(), object.clone());
-                    let io = Io { source, tenant, via: None, operation, object, span };
+                    let io = Io { source, tenant, via: None, operation, object, span, home: None };
                     if !self.is_permitted(&io, &io.object) {
                         continue;
                     }
@@ -262,7 +262,15 @@ impl Analysis<'_> {
                         for span in [Some(Span::WHOLE), None] {
                             let (source, tenant) = (source.clone(), tenant.clone());
                             let (via, object) = (via.clone(), object.clone());
-                            ios.push(Io { source, tenant, via, operation, object, span });
+                            ios.push(Io {
+                                source,
+                                tenant,
+                                via,
+                                operation,
+                                object,
+                                span,
+                                home: None,
+                            });
                         }
                     }
                 }
@@ -303,7 +311,15 @@ impl Analysis<'_> {
         let Some(operation) = rule.header.operations.iter().next() else { return Ok(None) };
         let io = sources.find_map(|(source, tenant)| {
             let (via, object) = (via.clone(), object.clone());
-            let io = Io { source, tenant, via, operation, object, span: Some(rule.header.span) };
+            let io = Io {
+                source,
+                tenant,
+                via,
+                operation,
+                object,
+                span: Some(rule.header.span),
+                home: None,
+            };
             rule.header.matches(&io).then_some(io)
         });
         let Some(io) = io else { return Ok(None) };

@@ -204,6 +204,7 @@ impl Controller {
             operations: Operations::ALL,
             object: ObjectMatch::all(),
             span: Span::WHOLE,
+            home: None,
         }];
         self.store(self.record.again())
     }

@@ -131,6 +131,7 @@ impl Record {
             operations: Operations::ALL,
             object,
             span: Span::WHOLE,
+            home: None,
         };
         for Followed { object, .. } in self.followed.iter().chain(&next.followed) {
             add(whole(object.clone()));

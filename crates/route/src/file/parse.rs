@@ -184,7 +184,7 @@ fn parse_location(words: &[&str]) -> Result<Location> {
 }
 
 fn parse_grant(words: &[&str]) -> Result<Grant> {
-    let Header { source, operations, object, span } = Header::parse(words)?;
+    let Header { source, operations, object, span, .. } = Header::parse(words)?;
     if span != Span::WHOLE || matches!(source, SourceMatch::Layer(_)) {
         return Err(Error::invalid("a grant cannot name a layer or a range of bytes")
             .hint("grant operations on a whole object to an entity, a tenant or *"));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nacre_object::{Error, Result};
+use nacre_object::{Error, Result, TargetName};
 
 use super::{Io, ObjectMatch, Operations, SourceMatch, Span, text};
 
@@ -18,6 +18,10 @@ pub struct Header {
     /// The range of bytes that the header matches. [`Span::WHOLE`] also matches IO without bytes,
     /// such as reading an attribute.
     pub span: Span,
+    /// Matches only IO on objects of this target. `None` matches IO on all objects. Only a switch
+    /// in front of several targets, such as a gateway to Ceph, has rules with such a target. The
+    /// text of a header does not contain it.
+    pub home: Option<TargetName>,
 }
 
 impl Header {
@@ -26,6 +30,7 @@ impl Header {
         self.operations.contains(io.operation)
             && self.source.matches(io)
             && self.object.matches(&io.object)
+            && (self.home.is_none() || self.home == io.home)
             && match io.span {
                 Some(span) => self.span.overlaps(span),
                 None => self.span == Span::WHOLE,
@@ -42,6 +47,7 @@ impl Header {
             && self.source.covers(&other.source)
             && other.operations.iter().all(|operation| self.operations.contains(operation))
             && self.span.covers(other.span)
+            && (self.home.is_none() || self.home == other.home)
     }
 
     /// Parses a line that is a header.
@@ -73,6 +79,7 @@ impl Header {
             operations: Operations::parse(operations)?,
             object: ObjectMatch::parse(object)?,
             span,
+            home: None,
         })
     }
 }

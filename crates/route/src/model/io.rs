@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use nacre_object::{EntityName, Error, IoHeader, ObjectId, Op, Request, Result, TenantName};
+use nacre_object::{
+    EntityName, Error, IoHeader, ObjectId, Op, Request, Result, TargetName, TenantName,
+};
 
 use super::{LayerName, Operation, Span, text};
 
@@ -23,11 +25,19 @@ pub struct Io {
     pub object: ObjectId,
     /// The bytes it touches; `None` if it touches none, such as reading an attribute.
     pub span: Option<Span>,
+    /// The target that holds the object, if the switch is in front of several targets and has rules
+    /// that name one of them; otherwise `None`.
+    pub home: Option<TargetName>,
 }
 
 impl Io {
     /// The IO of one touch of a request.
-    pub fn of(header: &IoHeader, via: Option<LayerName>, touch: Touch) -> Self {
+    pub fn of(
+        header: &IoHeader,
+        via: Option<LayerName>,
+        home: Option<TargetName>,
+        touch: Touch,
+    ) -> Self {
         Self {
             source: header.source.clone(),
             tenant: header.tenant.clone(),
@@ -35,6 +45,7 @@ impl Io {
             operation: touch.operation,
             object: header.object.clone(),
             span: touch.span,
+            home,
         }
     }
 
@@ -73,7 +84,7 @@ impl Io {
             return Err(wrong());
         }
         let object = text::unescape(object)?.parse()?;
-        Ok(Self { source, tenant, via, operation, object, span: Some(span) })
+        Ok(Self { source, tenant, via, operation, object, span: Some(span), home: None })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Splits a request by the byte ranges of rules.
 
-use nacre_object::{Error, Op, Request, Result};
+use nacre_object::{Error, Op, Request, Result, TargetName};
 
 use crate::model::{Destination, Io, LayerName, Replies, RuleId, Span, touches};
 use crate::rules::{RuleTable, Segment};
@@ -30,10 +30,15 @@ pub struct Plan {
 /// # Errors
 /// `Unsupported`, with the rules, if a transaction or a request whose replies bypass the switch
 /// would have several destinations; `Exhausted` as [`RuleTable::route`].
-pub fn plan(table: &RuleTable, request: &Request, via: Option<&LayerName>) -> Result<Plan> {
+pub fn plan(
+    table: &RuleTable,
+    request: &Request,
+    via: Option<&LayerName>,
+    home: Option<&TargetName>,
+) -> Result<Plan> {
     let mut all = vec![];
     for touch in touches(request) {
-        all.extend(table.route(&Io::of(&request.header, via.cloned(), touch))?);
+        all.extend(table.route(&Io::of(&request.header, via.cloned(), home.cloned(), touch))?);
     }
     // An op without bytes, such as an empty read, gives no IO that a rule could match.
     let first = all.first().copied().unwrap_or(Segment { span: None, rule: None });

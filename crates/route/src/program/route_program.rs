@@ -129,6 +129,7 @@ impl RouteProgram {
             operations: Operations::of([Operation::Write]).unwrap_or(Operations::ALL),
             object: ObjectMatch::all(),
             span: Span::WHOLE,
+            home: None,
         };
         let spans = [(0, 1), (0, 4096), (4096, 8192), (0, 4 << 20), (1 << 30, (1 << 30) + 512)];
         for object in ["data/made-up", "data/made up*/with some blanks.0001"] {
@@ -140,6 +141,7 @@ impl RouteProgram {
                     operation: Operation::Write,
                     object: object.parse()?,
                     span: Span::new(start, end),
+                    home: None,
                 };
                 self.decide(&rule, &io)?;
             }

@@ -1,6 +1,8 @@
-//! `Slot`: the rules for one source, operation and object, found by byte.
+//! `Slot`: the rules for one source, home, operation and object, found by byte.
 
 use std::collections::{BTreeSet, HashMap};
+
+use nacre_object::TargetName;
 
 use super::range_index::RangeIndex;
 use crate::model::{Operation, RuleId, SourceMatch, Span};
@@ -57,36 +59,53 @@ impl Slot {
     }
 }
 
-/// The slots of one object, prefix or pattern, by source and operation.
+/// The IO that the rules of a slot match, except for object and bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SlotKey {
+    pub source: SourceMatch,
+    /// `None` for rules about objects of all targets.
+    pub home: Option<TargetName>,
+    pub operation: Operation,
+}
+
+impl SlotKey {
+    /// Whether it is for any source and any home.
+    fn is_of_any(&self) -> bool {
+        self.source == SourceMatch::Any && self.home.is_none()
+    }
+}
+
+/// The slots of one object, prefix or pattern.
 ///
-/// Most rules are for any source. Their slots are found without hashing and without keys.
+/// Most rules are for any source and any home. Their slots are found without hashing and without
+/// keys.
 #[derive(Debug, Clone, Default)]
 pub struct Slots {
-    /// Rules for any source, with their operation.
+    /// Rules for any source and any home, with their operation.
     any: Vec<(Operation, Slot)>,
-    named: HashMap<(SourceMatch, Operation), Slot>,
+    named: HashMap<SlotKey, Slot>,
 }
 
 impl Slots {
-    pub fn insert(&mut self, key: (SourceMatch, Operation), rule: RuleId, span: Span) {
-        let slot = match key {
-            (SourceMatch::Any, operation) => {
-                let at = self.any.iter().position(|(own, _)| *own == operation);
+    pub fn insert(&mut self, key: SlotKey, rule: RuleId, span: Span) {
+        let slot = match key.is_of_any() {
+            true => {
+                let at = self.any.iter().position(|(own, _)| *own == key.operation);
                 let at = at.unwrap_or_else(|| {
-                    self.any.push((operation, Slot::default()));
+                    self.any.push((key.operation, Slot::default()));
                     self.any.len() - 1
                 });
                 &mut self.any[at].1
             }
-            named => self.named.entry(named).or_default(),
+            false => self.named.entry(key).or_default(),
         };
         slot.insert(rule, span);
     }
 
-    pub fn remove(&mut self, key: &(SourceMatch, Operation), rule: RuleId, span: Span) {
-        if key.0 == SourceMatch::Any {
+    pub fn remove(&mut self, key: &SlotKey, rule: RuleId, span: Span) {
+        if key.is_of_any() {
             self.any.retain_mut(|(operation, slot)| {
-                if *operation == key.1 {
+                if *operation == key.operation {
                     slot.remove(rule, span);
                 }
                 !slot.is_empty()
@@ -99,18 +118,18 @@ impl Slots {
         }
     }
 
-    /// The rules for any source.
+    /// The rules for any source and any home.
     pub fn of_any(&self, operation: Operation) -> Option<&Slot> {
         self.any.iter().find(|(own, _)| *own == operation).map(|(_, slot)| slot)
     }
 
-    /// The rules for one source that is not `Any`.
-    pub fn of_source(&self, key: &(SourceMatch, Operation)) -> Option<&Slot> {
+    /// The rules for a key that names a source or a home.
+    pub fn of_named(&self, key: &SlotKey) -> Option<&Slot> {
         self.named.get(key)
     }
 
-    /// Whether there are rules for single sources.
-    pub fn has_sources(&self) -> bool {
+    /// Whether there are rules for single sources or homes.
+    pub fn has_named(&self) -> bool {
         !self.named.is_empty()
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use nacre_object::{Error, ObjectId, Result};
+use nacre_object::{Error, ObjectId, Result, TargetName};
 
 use super::prefix_map::PrefixMap;
-use super::slot::{Slot, Slots};
+use super::slot::{Slot, SlotKey, Slots};
 use crate::limits::{MAX_PATTERN_RULES, MAX_PIECES, MAX_RULES};
 use crate::model::{
     ApplicationName, Destination, Header, Io, ObjectMatch, Operation, Operations, Options, Pattern,
@@ -113,6 +113,7 @@ impl RuleTable {
             operations: Operations::of([Operation::Read]).unwrap_or(Operations::ALL),
             object: ObjectMatch::Exact(object.clone()),
             span: whole,
+            home: None,
         };
         self.make(Rule { header, destination, options: Options::default(), application });
         Ok(())
@@ -215,7 +216,7 @@ impl RuleTable {
             }
         };
         for operation in rule.header.operations.iter() {
-            slots.insert((rule.header.source.clone(), operation), id, rule.header.span);
+            slots.insert(key_of(&rule.header, operation), id, rule.header.span);
         }
         self.by_header.entry(rule.header.clone()).or_default().insert(id);
         self.order.insert(id);
@@ -246,10 +247,10 @@ impl RuleTable {
                 self.by_header.remove(&rule.header);
             }
         }
-        let Header { source, operations, object, span } = &rule.header;
+        let Header { operations, object, span, .. } = &rule.header;
         let remove = |slots: &mut Slots| {
             for operation in operations.iter() {
-                slots.remove(&(source.clone(), operation), id, *span);
+                slots.remove(&key_of(&rule.header, operation), id, *span);
             }
             slots.is_empty()
         };
@@ -360,24 +361,39 @@ impl RuleTable {
 /// The slots that match an IO.
 struct Matching<'a> {
     io: &'a Io,
-    /// The sources of the IO, as rules may name them; made when they are first needed.
-    keys: Option<Vec<(SourceMatch, Operation)>>,
+    /// The sources and the home of the IO, as rules may name them; made when they are first needed.
+    keys: Option<Vec<SlotKey>>,
     found: Vec<&'a Slot>,
 }
 
 impl<'a> Matching<'a> {
     fn collect(&mut self, slots: &'a Slots) {
         self.found.extend(slots.of_any(self.io.operation));
-        if slots.has_sources() {
+        if slots.has_named() {
             let keys = self.keys.get_or_insert_with(|| named_keys_of(self.io));
-            self.found.extend(keys.iter().filter_map(|key| slots.of_source(key)));
+            self.found.extend(keys.iter().filter_map(|key| slots.of_named(key)));
         }
     }
 }
 
-/// The sources and operations of rules for single sources that can match this IO.
-fn named_keys_of(io: &Io) -> Vec<(SourceMatch, Operation)> {
+fn key_of(header: &Header, operation: Operation) -> SlotKey {
+    SlotKey { source: header.source.clone(), home: header.home.clone(), operation }
+}
+
+/// The keys of rules for single sources or homes that can match this IO.
+fn named_keys_of(io: &Io) -> Vec<SlotKey> {
     let own = [SourceMatch::Entity(io.source.clone()), SourceMatch::Tenant(io.tenant.clone())];
     let layer = io.via.clone().map(SourceMatch::Layer);
-    own.into_iter().chain(layer).map(|source| (source, io.operation)).collect()
+    let sources: Vec<_> = own.into_iter().chain(layer).collect();
+    let key = |source: &SourceMatch, home: Option<&TargetName>| SlotKey {
+        source: source.clone(),
+        home: home.cloned(),
+        operation: io.operation,
+    };
+    let mut keys: Vec<_> = sources.iter().map(|source| key(source, None)).collect();
+    if let Some(home) = &io.home {
+        let any = [SourceMatch::Any];
+        keys.extend(any.iter().chain(&sources).map(|source| key(source, Some(home))));
+    }
+    keys
 }

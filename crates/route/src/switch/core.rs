@@ -13,8 +13,8 @@ use super::waiting::{Arrival, Waiting};
 use super::{Command, Event, IoId, Order, OrderAnswer, Placed, Stamp, SwitchRules, Term};
 use crate::limits::MAX_HELD_IOS;
 use crate::model::{
-    Destination, Header, LayerName, ObjectMatch, Operation, Operations, Programs, SourceMatch,
-    Span, SwitchName, Touch, touches,
+    Destination, Header, ObjectMatch, Operation, Operations, Programs, SourceMatch, Span,
+    SwitchName, Touch, touches,
 };
 use crate::rules::{Placement, RuleTable};
 
@@ -33,6 +33,8 @@ pub struct Switch {
     pub(super) inserted: Inserted,
     /// Whether the runtime keeps copies current, to which rules scatter reads.
     keeps_copies: bool,
+    /// Whether the runtime chooses the object for a destination that is a target or a pool.
+    chooses_objects: bool,
     /// Whether some installed rule sends reads to another location than the object itself. If not,
     /// the switch need not remember which bytes are in the object itself.
     reads_go_away: bool,
@@ -62,6 +64,7 @@ fn everything() -> Header {
         operations: Operations::ALL,
         object: ObjectMatch::all(),
         span: Span::WHOLE,
+        home: None,
     }
 }
 
@@ -76,6 +79,7 @@ impl Switch {
             programs: Programs::new(),
             inserted: Inserted::default(),
             keeps_copies: false,
+            chooses_objects: false,
             reads_go_away: false,
             previous: None,
             quiesced: vec![everything()],
@@ -95,6 +99,20 @@ impl Switch {
     #[must_use]
     pub fn with_current_copies(self) -> Self {
         Self { keeps_copies: true, ..self }
+    }
+
+    /// The same switch with a runtime that chooses the object for each write whose destination is a
+    /// target or a pool, and reports it by [`Outcome::DoneAt`](super::Outcome::DoneAt). Two writes
+    /// may get different objects, so the switch sends overlapping ones one after the other.
+    #[must_use]
+    pub fn with_chosen_objects(self) -> Self {
+        Self { chooses_objects: true, ..self }
+    }
+
+    /// Whether the runtime chooses the object for this destination.
+    pub(super) fn chooses_object(&self, destination: &Destination) -> bool {
+        let leaves_choice = matches!(destination, Destination::Target(_) | Destination::Pool(_));
+        self.chooses_objects && leaves_choice
     }
 
     /// Whether an IO with this destination goes to the object itself, or to a copy with its bytes.
@@ -157,7 +175,13 @@ impl Switch {
     /// harm.
     pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Command> {
         match event {
-            Event::Arrived { io, request, via, term } => self.arrived(now, io, request, via, term),
+            Event::Arrived { io, request, via, home, term } => {
+                let touches = touches(&request);
+                let (homeward, attempts, asked) = (None, 0, None);
+                let arrival =
+                    Arrival { io, request, via, home, term, homeward, touches, attempts, asked };
+                self.admit(now, arrival)
+            }
             Event::ArrivedHomeward { io, request, span } => {
                 self.arrived_homeward(now, io, request, span)
             }
@@ -177,20 +201,6 @@ impl Switch {
         }
     }
 
-    fn arrived(
-        &mut self,
-        now: Duration,
-        io: IoId,
-        request: Arc<Request>,
-        via: Option<LayerName>,
-        term: Option<Term>,
-    ) -> Vec<Command> {
-        let touches = touches(&request);
-        let (homeward, asked) = (None, None);
-        let arrival = Arrival { io, request, via, term, homeward, touches, attempts: 0, asked };
-        self.admit(now, arrival)
-    }
-
     fn arrived_homeward(
         &mut self,
         now: Duration,
@@ -199,8 +209,9 @@ impl Switch {
         span: Span,
     ) -> Vec<Command> {
         let touches = vec![Touch { operation: Operation::Write, span: Some(span) }];
-        let (homeward, via, term, asked) = (Some(span), None, None, None);
-        let arrival = Arrival { io, request, via, term, homeward, touches, attempts: 0, asked };
+        let (homeward, via, home, term) = (Some(span), None, None, None);
+        let (attempts, asked) = (0, None);
+        let arrival = Arrival { io, request, via, home, term, homeward, touches, attempts, asked };
         self.admit(now, arrival)
     }
 

@@ -7,7 +7,7 @@ use nacre_object::ObjectId;
 
 use super::waiting::{Arrival, conflict};
 use super::{IoId, Placed, Stamp, Term};
-use crate::model::{Ask, Destination, Header, Io, Options, Span, SwitchName, Touch};
+use crate::model::{Ask, Destination, Header, Options, Span, SwitchName, Touch};
 use crate::plan::Piece;
 
 /// The progress of a piece.
@@ -34,6 +34,8 @@ pub struct Sent {
     pub options: Options,
     /// Where reads of these bytes go once the piece is done.
     pub follows: Vec<Placed>,
+    /// Whether all IO with this destination reaches the same endpoint, which keeps its order.
+    pub has_fixed_endpoint: bool,
     pub progress: Progress,
 }
 
@@ -41,6 +43,13 @@ impl Sent {
     /// Whether the piece has succeeded.
     pub fn is_done(&self) -> bool {
         self.progress == Progress::Done
+    }
+
+    /// The runtime has chosen where the piece goes.
+    pub fn went_to(&mut self, destination: &Destination) {
+        for placed in &mut self.follows {
+            placed.placement.destination = destination.clone();
+        }
     }
 
     /// What the switch sends to the controller, if the controller decides about this piece.
@@ -98,9 +107,11 @@ impl Flying {
 
     /// Its only destination; `None` if other IO to that destination cannot rely on the endpoint's
     /// order.
-    fn way(&self) -> Option<&Option<Destination>> {
+    pub fn way(&self) -> Option<&Option<Destination>> {
         match self.sent.as_slice() {
-            [one] if self.agreement.is_none() && !self.brings_home() => Some(&one.destination),
+            [one] if one.has_fixed_endpoint && self.agreement.is_none() && !self.brings_home() => {
+                Some(&one.destination)
+            }
             _ => None,
         }
     }
@@ -126,7 +137,7 @@ impl Flying {
 
 /// Whether a header matches some part of an IO.
 pub fn is_about(header: &Header, arrival: &Arrival) -> bool {
-    let io = |touch: &Touch| Io::of(&arrival.request.header, arrival.via.clone(), *touch);
+    let io = |touch: &Touch| arrival.io_of(*touch);
     arrival.touches.iter().any(|touch| header.matches(&io(touch)))
 }
 

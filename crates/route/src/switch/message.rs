@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nacre_object::{Error, ObjectId, Op, ProgramName, Request};
+use nacre_object::{Error, ObjectId, Op, ProgramName, Request, TargetName};
 
 use super::{Stamp, Term};
 use crate::model::{
@@ -19,6 +19,9 @@ pub struct IoId(pub u64);
 pub enum Outcome {
     /// It has succeeded and is durable.
     Done,
+    /// It has succeeded and is durable. The rule left the choice of the object to the runtime, and
+    /// this is what the runtime chose ([`Switch::with_chosen_objects`](super::Switch)).
+    DoneAt(Destination),
     /// It has failed, or it is unknown whether it happened.
     Failed,
     /// The endpoint has refused it, because it has a newer change with this stamp.
@@ -173,6 +176,8 @@ pub enum Event {
         request: Arc<Request>,
         /// The layer that sent it, if a layer did.
         via: Option<LayerName>,
+        /// The target that holds the object. It is needed only if some rule names a home.
+        home: Option<TargetName>,
         /// The term (update number of the rules) under which another switch forwarded the IO to
         /// this switch; `None` if the IO comes from no other switch.
         term: Option<Term>,

@@ -56,10 +56,7 @@ impl Switch {
 
     /// Whether other IO in flight must finish before this one may begin.
     fn is_in_the_way(&self, flying: &Flying, agreed: &[Span]) -> bool {
-        let way = match flying.sent.as_slice() {
-            [one] if agreed.is_empty() && !flying.brings_home() => Some(&one.destination),
-            _ => None,
-        };
+        let way = if agreed.is_empty() { flying.way() } else { None };
         let Arrival { request, touches, .. } = &flying.arrival;
         let mut others = self.in_flight.on(&request.header.object);
         others.any(|other| other.is_in_the_way_of(touches, way))
@@ -77,7 +74,7 @@ impl Switch {
         if let Some(span) = arrival.homeward {
             return Ok(Planned::Ready(term, vec![homeward(table, arrival, span)]));
         }
-        let plan = plan(table, &arrival.request, arrival.via.as_ref())?;
+        let plan = plan(table, &arrival.request, arrival.via.as_ref(), arrival.home.as_ref())?;
         let (mut sent, mut asks) = (vec![], vec![]);
         for piece in plan.pieces {
             for part in self.parts(arrival, piece)? {
@@ -143,7 +140,9 @@ impl Switch {
                 follows.push(Placed { object: object.clone(), placement });
             }
         }
-        Ok(Sent { piece, destination, options, follows, progress: Progress::Waiting })
+        let has_fixed_endpoint = !destination.as_ref().is_some_and(|to| self.chooses_object(to));
+        let progress = Progress::Waiting;
+        Ok(Sent { piece, destination, options, follows, has_fixed_endpoint, progress })
     }
 
     /// Whether the switch has noted a location for some bytes that this IO changes. If so, reads
@@ -234,7 +233,11 @@ impl Switch {
         let Some(sent) = flying.sent.get_mut(piece) else { return vec![] };
         sent.progress = match outcome {
             Outcome::Done => Progress::Done,
-            _ => Progress::Failed,
+            Outcome::DoneAt(destination) => {
+                sent.went_to(destination);
+                Progress::Done
+            }
+            Outcome::Failed | Outcome::Outrun(_) => Progress::Failed,
         };
         self.settle(now, io)
     }
@@ -309,5 +312,6 @@ fn homeward(table: &RuleTable, arrival: &Arrival, span: Span) -> Sent {
     let piece = Piece { span: None, rule: None, ops: arrival.request.ops.clone() };
     let (destination, options) = (None, Options::default());
     let follows = placed.map(home).collect();
-    Sent { piece, destination, options, follows, progress: Progress::Waiting }
+    let (has_fixed_endpoint, progress) = (true, Progress::Waiting);
+    Sent { piece, destination, options, follows, has_fixed_endpoint, progress }
 }

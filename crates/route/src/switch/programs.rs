@@ -59,7 +59,7 @@ impl Switch {
         let touched = touched.ok_or_else(|| {
             Error::unsupported("an empty request cannot be routed").hint("send at least one op")
         })?;
-        let mut io = Io::of(&arrival.request.header, arrival.via.clone(), touched);
+        let mut io = arrival.io_of(touched);
         io.span = piece.span.or(io.span);
         let ways = self.ways(arrival, id, &io)?;
         let is_split = ways.len() > 1;

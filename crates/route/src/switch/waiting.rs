@@ -3,10 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use nacre_object::{ObjectId, Request};
+use nacre_object::{ObjectId, Request, TargetName};
 
 use super::{IoId, ProgramDecision, Term};
-use crate::model::{LayerName, Span, Touch};
+use crate::model::{Io, LayerName, Span, Touch};
 
 /// An IO that has arrived.
 #[derive(Debug, Clone)]
@@ -14,6 +14,8 @@ pub struct Arrival {
     pub io: IoId,
     pub request: Arc<Request>,
     pub via: Option<LayerName>,
+    /// The target that holds the object, if some rule names a single home.
+    pub home: Option<TargetName>,
     /// The term under which another switch sent it here; `None` if it begins here.
     pub term: Option<Term>,
     /// The bytes to move back to the object first, if the IO goes to the object regardless of the
@@ -25,6 +27,13 @@ pub struct Arrival {
     pub attempts: u32,
     /// The questions to programs about this IO, if there were any.
     pub asked: Option<Asked>,
+}
+
+impl Arrival {
+    /// The IO of one touch of the request.
+    pub fn io_of(&self, touch: Touch) -> Io {
+        Io::of(&self.request.header, self.via.clone(), self.home.clone(), touch)
+    }
 }
 
 /// The questions to programs about one IO.

@@ -122,6 +122,7 @@ fn io(object: &ObjectId, source: (&str, &str), operation: Operation, span: Optio
         operation,
         object: object.clone(),
         span,
+        home: None,
     }
 }
 

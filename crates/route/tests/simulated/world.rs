@@ -258,7 +258,10 @@ impl World {
                     let (replies, endpoints) = (BTreeMap::new(), BTreeSet::new());
                     self.ios.insert(io, Io { switch: at, question, replies, endpoints });
                     let request = request.into();
-                    self.tell_switch(at, Event::Arrived { io, request, via: None, term });
+                    self.tell_switch(
+                        at,
+                        Event::Arrived { io, request, via: None, home: None, term },
+                    );
                 }
             }
             (Party::Switch(at), ask) => self.serve_ticket(at, question, ask),

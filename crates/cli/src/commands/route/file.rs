@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use nacre::Cluster;
+use bytes::Bytes;
+use nacre::{Cluster, ClusterFile, RoleName, Sessions};
 use nacre_node::{
-    EVERY_SWITCH, RouteState, check_declared, check_supported, route_findings as findings,
+    EVERY_SWITCH, ROUTE_SERVICE, RouteState, check_declared, check_supported,
+    check_supported_on_ceph, route_findings as findings,
 };
 use nacre_object::{ApplicationName, Error, Locate, ProgramName, Result, TargetName};
 use nacre_route::{
@@ -18,6 +20,7 @@ use serde::Serialize;
 
 use super::misplaced::Misplaced;
 use super::programs::declarations;
+use super::status::NODE_TIMEOUT;
 use crate::input;
 
 /// A file of rules with what is wrong with it.
@@ -45,9 +48,15 @@ impl Checked {
     /// # Errors
     /// `Invalid` if the file is malformed; `Unsupported` if no node can execute a rule; `NotFound`
     /// if a program is not active.
-    pub async fn read(path: &Path, cluster: &Cluster, state: &RouteState) -> Result<Self> {
+    pub async fn read(
+        path: &Path,
+        file: &ClusterFile,
+        cluster: &Cluster,
+        state: &RouteState,
+    ) -> Result<Self> {
+        let is_ceph = file.engine().is_some();
         let text = input::read_text(path)?;
-        let targets = targets(cluster);
+        let targets = targets(file, cluster).await?;
         let routes = Routes::on(topology(&targets)?, &text)?;
         check_topology(&routes, &targets)?;
         let own = routes.insertions.iter().flat_map(|insertion| &insertion.rules);
@@ -59,11 +68,17 @@ impl Checked {
         for insertion in &routes.insertions {
             for rule in &insertion.rules {
                 check_supported(rule)?;
+                if is_ceph {
+                    check_supported_on_ceph(rule)?;
+                }
                 let declared = rule.destination.program().and_then(|name| programs.get(name));
                 check_declared(rule, declared.map_or(&[][..], Vec::as_slice))?;
             }
             rules += insertion.rules.len();
-            misplaced.extend(Misplaced::of(insertion, cluster));
+            // On Ceph, the primary OSD of an object may change at any time.
+            if !is_ceph {
+                misplaced.extend(Misplaced::of(insertion, cluster));
+            }
             applications.entry(insertion.application.clone()).or_default().push(StoredInsertion {
                 switch: insertion.switch.to_string(),
                 rules: insertion.rules.iter().map(ToString::to_string).collect(),
@@ -125,8 +140,29 @@ impl Checked {
 }
 
 /// The targets of a cluster, by which its switches are called.
-pub(super) fn targets(cluster: &Cluster) -> Vec<TargetName> {
-    cluster.store().targets()
+pub(super) async fn targets(file: &ClusterFile, cluster: &Cluster) -> Result<Vec<TargetName>> {
+    if file.engine().is_none() {
+        return Ok(cluster.store().targets());
+    }
+    // On Ceph the targets are the OSDs, which every gateway knows.
+    let sessions = Sessions::new(file)?;
+    let mut failure = Error::not_found("the cluster has no gateway");
+    for node in file.with_role(RoleName::Storage) {
+        let session = sessions.session(&node.name)?;
+        match session.query(ROUTE_SERVICE, "targets", Bytes::new(), NODE_TIMEOUT).await {
+            Ok(answer) => {
+                return serde_json::from_slice::<Vec<String>>(&answer)
+                    .map_err(|cause| {
+                        Error::corrupt(format!("what {} says makes no sense: {cause}", node.name))
+                    })?
+                    .iter()
+                    .map(TargetName::new)
+                    .collect();
+            }
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }
 
 /// The network that the cluster is: each target has a switch.

@@ -113,10 +113,9 @@ pub async fn run(
     let cluster = Cluster::reach(&file)?;
     let map = RouteMap::new(cluster.maps().clone());
     match command {
-        C::Check { file: rules } => check(&rules, &cluster, &map, out).await,
+        C::Check { file: rules } => check(&rules, &file, &cluster, &map, out).await,
         C::Put { file: rules, force, wait } => {
-            check_engine(&file)?;
-            let (epoch, concerned) = put(&rules, force, &cluster).await?;
+            let (epoch, concerned) = put(&rules, force, &file, &cluster).await?;
             Committed { file: &file, wait, epoch }.of_rules(&concerned, out).await
         }
         C::Ls(limit) => list::ls(&map, limit, out).await,
@@ -129,13 +128,10 @@ pub async fn run(
         C::Status => status::status(&file, out).await,
         C::History { limit } => history::history(cluster.maps(), limit, out).await,
         C::Cache(command) => {
-            check_engine(&file)?;
+            check_caches(&file)?;
             cache::run(command, &file, &cluster, out).await
         }
-        C::Start(arguments) => {
-            check_engine(&file)?;
-            applications::start(&arguments, &file, &cluster, &map, out).await
-        }
+        C::Start(arguments) => applications::start(&arguments, &file, &cluster, &map, out).await,
         C::Stop { application, wait } => {
             let before = map.state().await?;
             let epoch = map.stop(&application).await?;
@@ -146,26 +142,38 @@ pub async fn run(
     }
 }
 
-/// Gateways to Ceph have no switch yet.
-fn check_engine(file: &ClusterFile) -> Result<()> {
+/// Gateways to Ceph cache nothing: other clients of the Ceph cluster may change objects unnoticed.
+fn check_caches(file: &ClusterFile) -> Result<()> {
     match file.engine() {
         None => Ok(()),
-        Some(_) => Err(Error::unsupported("gateways to a Ceph cluster do not support routes yet")
-            .hint("use routes on a cluster with the embedded engine")),
+        Some(_) => Err(Error::unsupported("gateways to a Ceph cluster do not cache reads").hint(
+            "OSDs have caches of their own: see bluestore_cache_size in Ceph's documentation",
+        )),
     }
 }
 
-async fn check(rules: &Path, cluster: &Cluster, map: &RouteMap, out: Out) -> Result<()> {
-    let checked = Checked::read(rules, cluster, &map.state().await?).await?;
+async fn check(
+    rules: &Path,
+    file: &ClusterFile,
+    cluster: &Cluster,
+    map: &RouteMap,
+    out: Out,
+) -> Result<()> {
+    let checked = Checked::read(rules, file, cluster, &map.state().await?).await?;
     out.show(&checked.report(), || checked.text())?;
     checked.verdict()
 }
 
 /// Stores the rules of a file. Returns the new epoch and the switches that it concerns.
-async fn put(rules: &Path, is_forced: bool, cluster: &Cluster) -> Result<(u64, Concerned)> {
+async fn put(
+    rules: &Path,
+    is_forced: bool,
+    file: &ClusterFile,
+    cluster: &Cluster,
+) -> Result<(u64, Concerned)> {
     let map = RouteMap::new(cluster.maps().clone());
     let before = map.state().await?;
-    let checked = Checked::read(rules, cluster, &before).await?;
+    let checked = Checked::read(rules, file, cluster, &before).await?;
     let verdict = checked.verdict();
     if let Err(error) = verdict {
         if !is_forced {

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use nacre::{Cluster, ProgramId, ProgramKind};
 use nacre_clock::{Clock, SystemClock};
-use nacre_node::{RouteMap, check_declared, route_findings as findings};
-use nacre_object::{Error, ErrorKind, ProgramName, Result};
+use nacre_node::{EVERY_SWITCH, RouteMap, RouteState, check_declared, route_findings as findings};
+use nacre_object::{Error, ErrorKind, Locate, ProgramName, Result, TargetName};
 use nacre_route::{Destination, RouteProgram};
-
-use super::file::targets;
 
 /// The destinations that programs declare.
 pub(super) type Declarations = BTreeMap<ProgramName, Vec<Destination>>;
@@ -86,7 +84,7 @@ pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u6
         let Destination::Program(name) = &rule.destination else { continue };
         check_declared(rule, after.get(name).map_or(&[][..], Vec::as_slice))?;
     }
-    let targets = targets(cluster);
+    let targets = named_targets(cluster, &state, &after)?;
     let old = findings(&state, &targets, &before)?;
     let new = findings(&state, &targets, &after)?;
     match new.iter().find(|finding| !old.contains(finding)) {
@@ -96,4 +94,26 @@ pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u6
         ))
         .hint("correct the program, or remove the rules that name it: nacre route rm APPLICATION")),
     }
+}
+
+/// The targets of a cluster and those that rules and programs name. On Ceph, only the latter are
+/// the targets of rules.
+fn named_targets(
+    cluster: &Cluster,
+    state: &RouteState,
+    programs: &BTreeMap<ProgramName, Vec<Destination>>,
+) -> Result<Vec<TargetName>> {
+    let mut targets: BTreeSet<_> = cluster.store().targets().into_iter().collect();
+    for (switch, rules) in state.rules()? {
+        if switch != EVERY_SWITCH {
+            targets.insert(switch.parse()?);
+        }
+        let destinations = rules.iter().map(|rule| &rule.destination);
+        for destination in destinations.chain(programs.values().flatten()) {
+            if let Destination::Target(target) = destination {
+                targets.insert(target.clone());
+            }
+        }
+    }
+    Ok(targets.into_iter().collect())
 }

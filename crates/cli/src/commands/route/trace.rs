@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre::{Cluster, ClusterFile, RoleName, Sessions};
 use nacre_node::{CopyWay, ROUTE_SERVICE, RouteWay};
-use nacre_object::{Error, Result};
+use nacre_object::{Error, ObjectId, Result};
 use nacre_route::Io;
 
 use crate::out::{Out, printable, table};
@@ -13,17 +13,15 @@ use crate::out::{Out, printable, table};
 /// A node answers this in a moment.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the switch of the object's home.
+/// Asks the switch of the object's home; on Ceph, the gateway that routes.
 pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: Out) -> Result<()> {
     let object = Io::parse(io)?.object;
-    let target = cluster.locate(&object);
-    let mut nodes = file.with_role(RoleName::Storage);
-    let node = nodes.find(|node| node.target().is_ok_and(|name| name == target));
-    let node = node.ok_or_else(|| Error::not_found(format!("no node has the target {target}")))?;
     let sessions = Sessions::new(file)?;
-    let input = Bytes::copy_from_slice(io.as_bytes());
-    let asked = sessions.session(&node.name)?.ask(ROUTE_SERVICE, "trace", input, NODE_TIMEOUT);
-    let ways: Vec<RouteWay> = serde_json::from_slice(&asked.await?)
+    let answer = match file.engine() {
+        None => ask(&sessions, &home(file, cluster, &object)?, io).await?,
+        Some(_) => ask_router(file, &sessions, io).await?,
+    };
+    let ways: Vec<RouteWay> = serde_json::from_slice(&answer)
         .map_err(|cause| Error::corrupt(format!("the node's answer cannot be read: {cause}")))?;
     out.show(&ways, || {
         let row = |way: &RouteWay| {
@@ -46,6 +44,32 @@ pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: 
         let rows: Vec<_> = ways.iter().map(row).collect();
         table(&["bytes", "node", "object", "application", "why"], &rows)
     })
+}
+
+/// The node that holds an object.
+fn home(file: &ClusterFile, cluster: &Cluster, object: &ObjectId) -> Result<String> {
+    let target = cluster.locate(object);
+    let mut nodes = file.with_role(RoleName::Storage);
+    let node = nodes.find(|node| node.target().is_ok_and(|name| name == target));
+    let node = node.ok_or_else(|| Error::not_found(format!("no node has the target {target}")))?;
+    Ok(node.name.clone())
+}
+
+async fn ask(sessions: &Sessions, node: &str, io: &str) -> Result<Bytes> {
+    let input = Bytes::copy_from_slice(io.as_bytes());
+    sessions.session(node)?.ask(ROUTE_SERVICE, "trace", input, NODE_TIMEOUT).await
+}
+
+/// Asks one gateway after the other, because only one of them routes.
+async fn ask_router(file: &ClusterFile, sessions: &Sessions, io: &str) -> Result<Bytes> {
+    let mut failure = Error::not_found("the cluster has no gateway");
+    for node in file.with_role(RoleName::Storage) {
+        match ask(sessions, &node.name, io).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }
 
 /// The node of a way; for a scattered read, all targets that the rule names.

@@ -158,7 +158,9 @@ impl Committed<'_> {
         let nodes = self.file.with_role(RoleName::Storage);
         let mut names = vec![];
         for node in nodes {
-            if concerned.has(node.target()?.as_str()) {
+            // On Ceph, every gateway must know which IO rules concern.
+            let is_gateway = self.file.engine().is_some();
+            if is_gateway || concerned.has(node.target()?.as_str()) {
                 names.push(node.name.clone());
             }
         }

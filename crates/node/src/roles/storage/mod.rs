@@ -34,7 +34,7 @@ use self::slo::SloRuntime;
 use self::target::StorageTarget;
 use super::{JoinContext, Offer, OpenContext, OpenedRole, Role, RunningRole};
 use crate::node_service::NodeReport;
-use crate::routes::{RouteContext, RouteRuntime};
+use crate::routes::{Gateways, RouteContext, RouteRuntime};
 
 pub(super) const ROLE: Role = Role {
     name: RoleName::Storage,
@@ -108,8 +108,20 @@ impl OpenedRole for Storage {
         let slo = target
             .slo
             .map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), observed, offer));
-        let routes = target.switch.zip(target.caches).map(|(switch, caches)| {
+        let gateways = match (&gateway, &target.switch) {
+            (Some(gateway), Some(switch)) => {
+                let (engine, switch) = (gateway.engine.clone(), Arc::clone(switch));
+                let me = (name.clone(), node.record.incarnation);
+                let clock = Arc::clone(node.clock);
+                let joined = Gateways::join(engine, switch, cluster.maps().clone(), me, clock);
+                Some(Arc::new(joined.await?))
+            }
+            _ => None,
+        };
+        let caches = target.caches;
+        let routes = target.switch.map(|switch| {
             let context = RouteContext {
+                gateways: gateways.clone(),
                 cluster,
                 node: &node.record.name,
                 incarnation: node.record.incarnation,
@@ -129,6 +141,7 @@ impl OpenedRole for Storage {
             engine,
             refusal,
             gateway,
+            gateways,
             layouts,
             file,
             entry_name,
@@ -147,6 +160,8 @@ struct RunningStorage {
     refusal: Option<Error>,
     /// The connection to the Ceph cluster that keeps the objects, if one does.
     gateway: Option<Arc<CephGateway>>,
+    /// The other gateways to that cluster, if there is one.
+    gateways: Option<Arc<Gateways>>,
     /// Brings classes into other layouts, until the node stops.
     layouts: Mutex<Option<LayoutKeeper>>,
     file: ClusterFile,
@@ -172,9 +187,11 @@ impl RunningRole for RunningStorage {
     }
 
     async fn until_mended(&self) {
-        match self.refusal {
-            Some(_) => refused_target::until_in_order(&self.file, &self.entry_name).await,
-            None => std::future::pending().await,
+        match (&self.refusal, &self.gateway) {
+            (Some(_), _) => refused_target::until_in_order(&self.file, &self.entry_name).await,
+            // Only a new connection serves then.
+            (None, Some(gateway)) => gateway.engine.until_shut_out().await,
+            (None, None) => std::future::pending().await,
         }
     }
 
@@ -187,6 +204,9 @@ impl RunningRole for RunningStorage {
     async fn close(&self) {
         if let Some(engine) = &self.engine {
             engine.close();
+        }
+        if let Some(gateways) = &self.gateways {
+            gateways.leave().await;
         }
         if let Some(gateway) = &self.gateway {
             gateway.engine.close().await;

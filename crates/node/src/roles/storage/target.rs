@@ -8,6 +8,7 @@ use crate::cache::NodeCache;
 use crate::classes::ClassService;
 use crate::device_limit::{DeviceLimit, DeviceLimitLayer};
 use crate::io_path::{own_path, served_path, switched_path};
+use crate::osd_targets::OsdTargets;
 use crate::routes::{NodeSwitch, Places};
 use nacre::{ClusterFile, NodeEntry, TargetFolder};
 use nacre_clock::Clock;
@@ -19,7 +20,7 @@ use nacre_slo::{NodeSlo, OneTarget};
 use nacre_wire::limits::REQUEST_DEADLINE;
 
 use super::refused_target::RefusedTarget;
-use super::slo::{CompactionPace, OsdTargets};
+use super::slo::CompactionPace;
 
 /// A gateway reports after this time that the Ceph cluster does not answer. Clients of the gateway
 /// wait longer than this, so they get the report.
@@ -38,7 +39,7 @@ pub(super) struct StorageTarget {
     pub refusal: Option<Error>,
     /// The layer's state that orders requests before the engine, if there is an engine.
     pub slo: Option<Arc<NodeSlo>>,
-    /// The switch that sends requests elsewhere, if the process keeps objects.
+    /// The switch that sends requests elsewhere, if the target serves.
     pub switch: Option<Arc<NodeSwitch>>,
     /// The caches of reads, if the process keeps objects.
     pub caches: Option<Arc<NodeCache>>,
@@ -108,14 +109,15 @@ impl StorageTarget {
         };
         let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
-        let slo = NodeSlo::ordered_by(
-            OsdTargets::new(engine.clone(), Arc::clone(clock)),
-            Arc::clone(clock),
-            Arc::new(classes.orders()),
-        );
+        let osds = OsdTargets::new(engine.clone(), Arc::clone(clock));
+        let orders = Arc::new(classes.orders());
+        let slo = NodeSlo::ordered_by(osds.clone(), Arc::clone(clock), orders);
         let stack = own_path(Stack::new(engine.clone()), classes, &slo, None);
+        let places = Places::in_rados(entry, osds)?;
+        let routes = classes.routes();
+        let switch = NodeSwitch::open(stack.clone(), places, routes, Arc::clone(clock)).await?;
         let (embedded, rados, refusal, slo) = (None, Some(engine), None, Some(slo));
-        let (switch, caches, limit) = (None, None, None);
+        let (switch, caches, limit) = (Some(Arc::new(switch)), None, None);
         Ok(Self { embedded, rados, refusal, slo, switch, caches, limit, stack, target })
     }
 
@@ -130,7 +132,7 @@ impl StorageTarget {
     /// that the node's target holds; on Ceph every node serves every object.
     pub fn served(&self, placement: &Placement) -> Stack {
         match self.rados {
-            Some(_) => self.stack.clone(),
+            Some(_) => self.switched(self.stack.clone()),
             None => {
                 let own = self.target.name.clone();
                 let served = served_path(self.stack.clone(), own, placement.clone());

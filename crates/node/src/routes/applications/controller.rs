@@ -9,7 +9,7 @@ use futures::future::join_all;
 use nacre::Cluster;
 use nacre_clock::Clock;
 use nacre_object::{ApplicationName, Error, ErrorKind, NodeName, Result};
-use nacre_registry::{Event, KindFaults, Maps, ROUTES_MAP, Severity};
+use nacre_registry::{Event, KindFaults, Severity};
 use nacre_route::{CacheLoad, ControlProgram, LiveControls, ObjectMatch};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use super::super::NodeSwitch;
 use super::super::service::ROUTE_SERVICE;
 use super::super::state::{RouteMap, RouteState, StartedApplication};
-use super::super::statistics::Statistics;
+use super::super::statistics::StatisticsByTarget;
 use super::caches::cache_load;
 use super::rates::Snapshot;
 use super::report::Reports;
@@ -48,7 +48,8 @@ pub(in super::super) struct ApplicationsTask {
     pub programs: LiveControls,
     pub faults: KindFaults,
     pub reports: Arc<Reports>,
-    /// What the map `routes` says, as the node follows it.
+    /// What the map `routes` says. The switch may be behind: it waits for IO in flight before it
+    /// installs rules.
     pub routes: watch::Receiver<RouteState>,
 }
 
@@ -59,23 +60,6 @@ struct Running {
     last: Option<(Duration, Snapshot)>,
     /// The version whose failure was reported to the cluster log last, and the error.
     reported: Option<(u64, String)>,
-}
-
-/// Follows the map `routes` for the controller, until the task is aborted. The switch follows it by
-/// itself, and may be behind: it waits for IO in flight before it installs rules.
-pub(in super::super) async fn follow(maps: Maps, followers: watch::Sender<RouteState>) {
-    let Ok(name) = ROUTES_MAP.parse() else { return };
-    let map = RouteMap::new(maps.clone());
-    let mut watcher = maps.watch(&name, 0);
-    loop {
-        let followed = async {
-            followers.send_replace(map.state().await?);
-            watcher.next().await.map(drop)
-        };
-        if followed.await.is_err() {
-            sleep(AFTER_FAILURE).await;
-        }
-    }
 }
 
 /// Runs the applications whenever the node is the controller, until the task is aborted.
@@ -325,15 +309,18 @@ impl ApplicationsTask {
             }
         }
         let objects: Vec<_> = objects.iter().map(ToString::to_string).collect();
-        let nodes = self.switch.places().nodes();
-        let asked = nodes.iter().map(|(target, node)| {
+        let nodes = match self.switch.places().rados() {
+            Some(_) => self.switch.router().gateways(),
+            None => self.switch.places().nodes().values().cloned().collect(),
+        };
+        let asked = nodes.iter().map(|node| {
             let objects = &objects;
-            async move { Some((target.clone(), self.statistics(node, objects).await.ok()?)) }
+            async move { Some((node.clone(), self.statistics(node, objects).await.ok()?)) }
         });
         join_all(asked).await.into_iter().flatten().collect()
     }
 
-    async fn statistics(&self, node: &NodeName, objects: &[String]) -> Result<Statistics> {
+    async fn statistics(&self, node: &NodeName, objects: &[String]) -> Result<StatisticsByTarget> {
         let input =
             serde_json::to_vec(objects).map_err(|cause| Error::invalid(cause.to_string()))?;
         let transport = self.switch.transport()?;

@@ -26,7 +26,7 @@ mod report;
 mod run;
 mod term;
 
-pub(super) use self::controller::{ApplicationsTask, follow, run};
+pub(super) use self::controller::{ApplicationsTask, run};
 pub(super) use self::metrics::ControllerCollector;
 pub(super) use self::report::Reports;
 pub use self::report::{ApplicationReport, ControllerReport};

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use nacre_object::TargetName;
+use nacre_object::{NodeName, TargetName};
 use nacre_route::{ObjectLoad, TargetLoad, TenantLoad};
 
-use super::super::statistics::{Counted, Statistics};
+use super::super::statistics::{Counted, Statistics, StatisticsByTarget};
 
 /// The most tenants of a target that a program gets.
 const MAX_TENANTS: usize = 16;
@@ -15,8 +15,25 @@ const MAX_OBJECTS: usize = 256;
 /// Requests counted for a shorter time than this give no rate.
 const LEAST_SECONDS: f64 = 0.05;
 
-/// What the switches have counted, by target.
-pub(super) type Snapshot = BTreeMap<TargetName, Statistics>;
+/// What the switches have counted, by node and target. On Ceph, every gateway counts the requests
+/// to every OSD.
+pub(super) type Snapshot = BTreeMap<NodeName, StatisticsByTarget>;
+
+/// The counts of one node for one target: at the time before, if it counted then, and now.
+type Counts<'a> = (Option<&'a Statistics>, &'a Statistics);
+
+/// The counts for each target that some node has counted.
+fn counts<'a>(before: &'a Snapshot, after: &'a Snapshot) -> BTreeMap<&'a str, Vec<Counts<'a>>> {
+    let mut by_target: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (node, counted) in after {
+        let former = before.get(node);
+        for (target, now) in counted {
+            let then = former.and_then(|former| former.get(target));
+            by_target.entry(target.as_str()).or_default().push((then, now));
+        }
+    }
+    by_target
+}
 
 /// The loads of all targets between two snapshots.
 pub(super) fn target_loads(
@@ -26,26 +43,37 @@ pub(super) fn target_loads(
 ) -> Vec<TargetLoad> {
     let mut names: Vec<_> = targets.iter().collect();
     names.sort();
+    let counts = counts(before, after);
     let load = |name: &TargetName| {
-        let Some(now) = after.get(name) else {
-            return TargetLoad { name: name.to_string(), ..TargetLoad::default() };
-        };
-        let seconds = period(before.get(name), now);
-        let then = before.get(name).filter(|_| seconds.is_some());
-        let rate = |now: u64, then: Option<u64>| rate(now, then, seconds);
-        let reads = rate(now.reads, then.map(|then| then.reads));
-        let writes = rate(now.writes, then.map(|then| then.writes));
-        TargetLoad {
-            name: name.to_string(),
-            answers: true,
-            requests: reads + writes,
-            reads,
-            writes,
-            routed_bytes: now.routed_bytes,
-            tenants: tenants(then, now),
+        let mut load = TargetLoad { name: name.to_string(), ..TargetLoad::default() };
+        for (then, now) in counts.get(name.as_str()).into_iter().flatten() {
+            let seconds = period(*then, now);
+            let then = then.filter(|_| seconds.is_some());
+            let rate = |now: u64, then: Option<u64>| rate(now, then, seconds);
+            load.answers = true;
+            load.reads += rate(now.reads, then.map(|then| then.reads));
+            load.writes += rate(now.writes, then.map(|then| then.writes));
+            load.routed_bytes += now.routed_bytes;
+            for tenant in tenants(then, now) {
+                add_tenant(&mut load.tenants, tenant);
+            }
         }
+        load.requests = load.reads + load.writes;
+        busiest_first(&mut load.tenants, |load| load.reads + load.writes, |load| &load.name);
+        load.tenants.truncate(MAX_TENANTS);
+        load
     };
     names.into_iter().map(load).collect()
+}
+
+fn add_tenant(loads: &mut Vec<TenantLoad>, load: TenantLoad) {
+    match loads.iter_mut().find(|known| known.name == load.name) {
+        None => loads.push(load),
+        Some(known) => {
+            known.reads += load.reads;
+            known.writes += load.writes;
+        }
+    }
 }
 
 /// The time between two counts of a switch; `None` if its node has restarted between them.
@@ -80,30 +108,35 @@ fn tenants(then: Option<&Statistics>, now: &Statistics) -> Vec<TenantLoad> {
         let (reads, writes) = rates_of(one, Some(then), &then.tenants, now.at_seconds);
         TenantLoad { name: one.name.clone(), reads, writes }
     };
-    let mut loads: Vec<_> = now.tenants.iter().map(load).collect();
-    busiest_first(&mut loads, |load| load.reads + load.writes, |load| &load.name);
-    loads.truncate(MAX_TENANTS);
-    loads
+    now.tenants.iter().map(load).collect()
 }
 
 /// The loads of the objects that the switches have counted, the busiest first.
 pub(super) fn object_loads(before: &Snapshot, after: &Snapshot) -> Vec<ObjectLoad> {
-    let mut loads = vec![];
-    for (target, now) in after {
-        let Some(then) = before.get(target).filter(|then| period(Some(then), now).is_some()) else {
-            continue;
-        };
-        for one in &now.objects {
-            let (reads, writes) = rates_of(one, Some(then), &then.objects, now.at_seconds);
-            loads.push(ObjectLoad {
-                object: one.name.clone(),
-                target: target.to_string(),
-                reads,
-                writes,
-                read_only_seconds: (now.at_seconds - one.changed_seconds).max(0.0),
-            });
+    let mut loads: BTreeMap<(String, String), ObjectLoad> = BTreeMap::new();
+    for (target, counts) in counts(before, after) {
+        for (then, now) in counts {
+            let Some(then) = then.filter(|then| period(Some(then), now).is_some()) else {
+                continue;
+            };
+            for one in &now.objects {
+                let (reads, writes) = rates_of(one, Some(then), &then.objects, now.at_seconds);
+                let unchanged = (now.at_seconds - one.changed_seconds).max(0.0);
+                let key = (target.to_owned(), one.name.clone());
+                let load = loads.entry(key).or_insert_with(|| ObjectLoad {
+                    object: one.name.clone(),
+                    target: target.to_owned(),
+                    reads: 0.0,
+                    writes: 0.0,
+                    read_only_seconds: unchanged,
+                });
+                load.reads += reads;
+                load.writes += writes;
+                load.read_only_seconds = load.read_only_seconds.min(unchanged);
+            }
         }
     }
+    let mut loads: Vec<_> = loads.into_values().collect();
     busiest_first(&mut loads, |load| load.reads + load.writes, |load| &load.object);
     loads.truncate(MAX_OBJECTS);
     loads
@@ -130,7 +163,7 @@ mod tests {
 
     fn snapshot(at_seconds: f64, writes: u64, objects: Vec<Counted>) -> Snapshot {
         let statistics = Statistics { at_seconds, writes, objects, ..Statistics::default() };
-        [("a".parse().unwrap(), statistics)].into()
+        [("node".parse().unwrap(), [("a".to_owned(), statistics)].into())].into()
     }
 
     fn targets() -> Vec<TargetName> {

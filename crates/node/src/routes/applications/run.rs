@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nacre_object::{ApplicationName, Error, Locate, Result, TenantName};
+use nacre_object::{ApplicationName, Error, Result, TargetName, TenantName};
 use nacre_route::{
     CacheLoad, ControlInput, ControlOutput, ControlProgram, StoredApplication, StoredInsertion,
     SwitchRule,
@@ -12,7 +12,7 @@ use nacre_route::{
 
 use super::super::analysis::{check_switches, findings};
 use super::super::state::{RouteState, StartedApplication};
-use super::super::supported::{check_declared, check_supported};
+use super::super::supported::{check_declared, check_supported, check_supported_on_ceph};
 use super::controller::ApplicationsTask;
 use super::rates::{Snapshot, object_loads, target_loads};
 
@@ -51,7 +51,7 @@ impl ProgramRun<'_> {
     /// # Errors
     /// The errors of the program; `Invalid` and `Unsupported` for unsafe rules.
     pub async fn run(self, task: &ApplicationsTask) -> Result<RunOutcome> {
-        let targets = task.cluster.store().targets();
+        let targets = task.switch.places().targets().await?;
         let rules_before = self.routes.applications.get(self.name).map_or(vec![], rules_of);
         let input = ControlInput {
             now: task.clock.now_micros() as f64 / 1e6,
@@ -72,14 +72,18 @@ impl ProgramRun<'_> {
         // them in any order.
         let changed = match sorted(&rules) == sorted(&rules_before) {
             true => None,
-            false => Some(self.analysed(task, &rules)?),
+            false => Some(self.analysed(task, &targets, &rules)?),
         };
         Ok(RunOutcome { state, told, shares, rules: count, changed })
     }
 
     /// The application with new rules. They must be as safe as rules that an operator puts.
-    fn analysed(&self, task: &ApplicationsTask, rules: &[SwitchRule]) -> Result<StoredApplication> {
-        let targets = task.cluster.store().targets();
+    fn analysed(
+        &self,
+        task: &ApplicationsTask,
+        targets: &[TargetName],
+        rules: &[SwitchRule],
+    ) -> Result<StoredApplication> {
         let mut insertions: Vec<StoredInsertion> = vec![];
         for SwitchRule { switch, rule } in rules {
             match insertions.iter_mut().find(|one| one.switch == *switch) {
@@ -90,7 +94,7 @@ impl ProgramRun<'_> {
         }
         let order = self.routes.order_of(self.name);
         let stored = StoredApplication { order, is_forced: false, insertions };
-        check_switches(&stored, &targets)?;
+        check_switches(&stored, targets)?;
         let mut after = self.routes.clone();
         after.applications.insert(self.name.clone(), stored.clone());
         let all = after.rules()?;
@@ -102,11 +106,14 @@ impl ProgramRun<'_> {
         }
         for rule in all.iter().flat_map(|(_, rules)| rules) {
             check_supported(rule)?;
+            if task.switch.places().rados().is_some() {
+                check_supported_on_ceph(rule)?;
+            }
             let declared = rule.destination.program().and_then(|name| declarations.get(name));
             check_declared(rule, declared.map_or(&[][..], Vec::as_slice))?;
         }
-        let known = findings(self.routes, &targets, &declarations)?;
-        let new = findings(&after, &targets, &declarations)?;
+        let known = findings(self.routes, targets, &declarations)?;
+        let new = findings(&after, targets, &declarations)?;
         match new.iter().find(|finding| !known.contains(finding)) {
             None => Ok(stored),
             Some(finding) => Err(Error::invalid(format!(

@@ -62,7 +62,7 @@ impl Drop for ChangeInFlight {
 
 impl NodeSwitch {
     /// Runs a request on an object that has rules, or whose bytes may lie elsewhere.
-    pub(in crate::routes) async fn submit(
+    pub(in crate::routes) async fn submit_here(
         self: &Arc<Self>,
         next: Stack,
         request: Request,
@@ -143,7 +143,7 @@ impl NodeSwitch {
     /// its bytes.
     fn plan_read(self: &Arc<Self>, request: &Request, span: Span) -> Option<Planned> {
         let touch = Touch { operation: Operation::Read, span: Some(span) };
-        let io = Io::of(&request.header, None, touch);
+        let io = Io::of(&request.header, None, None, touch);
         let (now, random) = (self.now(), self.random());
         let mut core = self.core();
         let core = &mut *core;

@@ -5,7 +5,6 @@ mod background;
 mod direct_observer;
 mod metrics;
 mod miss_reporter;
-mod osd_targets;
 mod service;
 
 use std::sync::Arc;
@@ -18,7 +17,6 @@ use nacre_slo::{NodeSlo, follow, share_among_gateways};
 use tokio::task::JoinHandle;
 
 pub(super) use self::background::CompactionPace;
-pub(super) use self::osd_targets::OsdTargets;
 pub use self::service::{SLO_SERVICE, WatchRequest};
 
 use self::direct_observer::DirectObserver;

@@ -1,4 +1,4 @@
-//! Finds out which OSD serves an object, for a gateway that schedules requests by OSD.
+//! Finds out which OSD serves an object, for a gateway that schedules and routes requests by OSD.
 //!
 //! RADOS maps an object to a placement group by a hash of its name, and each group has a primary
 //! OSD. The gateway asks the monitors once for each group. An answer is valid until the epoch of
@@ -20,7 +20,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The placement groups and OSDs that the monitors reported.
 #[derive(Clone)]
-pub(in super::super) struct OsdTargets {
+pub(crate) struct OsdTargets {
     engine: RadosEngine,
     clock: Arc<dyn Clock>,
     known: Arc<Mutex<Primaries>>,
@@ -39,6 +39,23 @@ impl OsdTargets {
     /// The targets of a Ceph cluster.
     pub fn new(engine: RadosEngine, clock: Arc<dyn Clock>) -> Self {
         Self { engine, clock, known: Arc::default() }
+    }
+
+    /// All OSDs.
+    ///
+    /// # Errors
+    /// `Unavailable` if the monitors do not answer.
+    pub async fn osds(&self) -> Result<Vec<TargetName>> {
+        let osds = self.engine.osds().await?;
+        osds.into_iter().map(|osd| TargetName::new(format!("osd.{osd}"))).collect()
+    }
+
+    /// Whether an OSD is certainly the primary of no placement group. The answer may be as old as
+    /// those of [`target_of`](TargetOf::target_of).
+    pub fn serves_nothing(&self, target: &TargetName) -> bool {
+        let known = self.known();
+        let is_complete = known.groups > 0 && known.by_group.len() == known.groups as usize;
+        is_complete && !known.by_group.values().any(|primary| primary == target)
     }
 
     fn known(&self) -> MutexGuard<'_, Primaries> {

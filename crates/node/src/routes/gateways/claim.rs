@@ -1,0 +1,169 @@
+//! How one gateway becomes the router, and how the router has the others follow new rules.
+
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::super::in_force::InForce;
+use super::super::state::RouteState;
+use super::membership::{Gateways, PAUSE};
+use super::registry::{Registered, RouterEntry, remove_gateway, set_router};
+use crate::lease::{Lease, LeaseTimes, Turn};
+
+/// While there is no router, IO that rules concern waits. A router that is silent for the patience
+/// is replaced, even if the Ceph cluster was slow.
+const LEASE_TIMES: LeaseTimes =
+    LeaseTimes { beat: Duration::from_secs(1), patience: Duration::from_secs(5) };
+/// How often a gateway looks at the lease.
+const LOOK_AT_LEASE: Duration = Duration::from_millis(500);
+/// How long the router waits for another gateway to acknowledge rules before it shuts it out.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Which gateway routes.
+enum Claim {
+    This,
+    Other,
+    /// None, because there are no rules and never were.
+    Unused,
+}
+
+impl Gateways {
+    /// Returns once this gateway is the router, and no former router can change anything. Waits
+    /// while there are no rules and no routed bytes.
+    pub(super) async fn claim(&self, mut states: watch::Receiver<RouteState>, in_force: &InForce) {
+        let mut lease = Lease::new(self.me.clone(), LEASE_TIMES);
+        loop {
+            match self.try_claim(&mut lease, &mut states).await {
+                Ok(Claim::This) => return,
+                Ok(Claim::Other) => sleep(LOOK_AT_LEASE).await,
+                Ok(Claim::Unused) => {
+                    if states.changed().await.is_err() {
+                        // The node stops.
+                        return std::future::pending().await;
+                    }
+                }
+                Err(error) => {
+                    in_force.note_problem(&error);
+                    // After a silence of the Ceph cluster, the router gets its whole patience again.
+                    lease = Lease::new(self.me.clone(), LEASE_TIMES);
+                    sleep(LOOK_AT_LEASE).await;
+                }
+            }
+        }
+    }
+
+    async fn try_claim(
+        &self,
+        lease: &mut Lease,
+        states: &mut watch::Receiver<RouteState>,
+    ) -> Result<Claim> {
+        let known = self.registry.read().await?;
+        if known.router.is_none() && states.borrow_and_update().applications.is_empty() {
+            return Ok(Claim::Unused);
+        }
+        match lease.look(self.clock.monotonic(), &known.map)? {
+            Turn::Others => return Ok(Claim::Other),
+            Turn::Free => self.take(lease).await?,
+            Turn::Mine { .. } => {}
+        }
+        self.shut_out_former().await?;
+        Ok(Claim::This)
+    }
+
+    /// Takes the lease, and notes whom to shut out.
+    async fn take(&self, lease: &Lease) -> Result<()> {
+        let take = |known: &Registered| {
+            let mut changes = lease.take(&known.map)?;
+            let former = known.router.iter().flat_map(|router| {
+                let own = (router.address != self.address).then_some(&router.address);
+                router.former.iter().chain(own)
+            });
+            changes.push(set_router(&RouterEntry {
+                node: self.me.node.clone(),
+                incarnation: self.me.incarnation,
+                address: self.address.clone(),
+                former: former.cloned().collect(),
+            })?);
+            Ok(changes)
+        };
+        self.registry.update(take).await
+    }
+
+    /// Shuts the former routers out of the Ceph cluster.
+    async fn shut_out_former(&self) -> Result<()> {
+        let router = self.registry.read().await?.router;
+        let Some(router) = router.filter(|router| router.address == self.address) else {
+            return Err(Error::stale("another gateway has become the router"));
+        };
+        for address in &router.former {
+            self.engine.shut_out(address).await?;
+        }
+        if router.former.is_empty() {
+            return Ok(());
+        }
+        let done = RouterEntry { former: vec![], ..router.clone() };
+        self.registry
+            .update(|known| match known.router.as_ref() == Some(&router) {
+                true => Ok(vec![set_router(&done)?]),
+                false => Err(Error::stale("another gateway has become the router")),
+            })
+            .await
+    }
+
+    /// Keeps the lease, until the task is aborted. A router that was replaced was also shut out, so
+    /// it need not stop by itself.
+    pub(super) async fn beat(&self) {
+        let mut lease = Lease::new(self.me.clone(), LEASE_TIMES);
+        loop {
+            // A failed beat is repeated.
+            let _ = self.beat_if_due(&mut lease).await;
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn beat_if_due(&self, lease: &mut Lease) -> Result<()> {
+        let known = self.read_registry().await?;
+        if let Turn::Mine { is_beat_due: true } = lease.look(self.clock.monotonic(), &known.map)? {
+            self.registry.update(|known| Ok(vec![lease.beat(&known.map)?])).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns once every other gateway has acknowledged the rules of this epoch. A gateway that
+    /// does not answer is shut out of the Ceph cluster.
+    ///
+    /// # Errors
+    /// `Stale` if there is a later epoch; `Denied` if the Ceph user may not shut out a gateway;
+    /// `Unavailable`.
+    pub async fn agree(&self, epoch: u64) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let known = self.registry.read().await?;
+            let others = known.gateways.iter().filter(|(node, _)| **node != self.me.node);
+            let (later, behind): (Vec<_>, Vec<_>) = others
+                .filter(|(_, entry)| entry.epoch != epoch)
+                .partition(|(_, entry)| entry.epoch > epoch);
+            if !later.is_empty() {
+                return Err(Error::stale("there are newer rules"));
+            }
+            if behind.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                for (node, entry) in behind {
+                    self.engine.shut_out(&entry.address).await?;
+                    let remove = |known: &Registered| match known.gateways.get(node) == Some(entry)
+                    {
+                        true => Ok(vec![remove_gateway(node)]),
+                        false => Ok(vec![]),
+                    };
+                    self.registry.update(remove).await?;
+                }
+                continue;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which rule of a switch sends the bytes of one IO where, for `nacre route trace`.
+
+use nacre_object::{Error, ObjectId, ProgramName, Result};
+use nacre_route::{Destination, Io, Rule, RuleId, Segment, Span};
+
+use super::NodeSwitch;
+use super::copies::{CopyWay, copy_ways};
+use super::node_switch::Core;
+use super::places::Places;
+use super::report::RouteWay;
+
+/// A way before it is known which object keeps the bytes.
+struct Decided {
+    span: Option<Span>,
+    rule: Option<(RuleId, Rule)>,
+    to: Destination,
+    program: Option<String>,
+    copies: Vec<CopyWay>,
+}
+
+impl NodeSwitch {
+    /// Where the rules send the bytes of an IO now. The question changes nothing.
+    ///
+    /// # Errors
+    /// `Invalid` if another node holds the object; `Stale` if another gateway routes; the errors of
+    /// programs.
+    pub(super) async fn trace(&self, io: Io) -> Result<Vec<RouteWay>> {
+        let places = self.places();
+        if places.holder(&io.object) != places.own() {
+            let text = format!("{} holds this object", places.holder(&io.object));
+            return Err(Error::invalid(text).on(&io.object));
+        }
+        if !self.router().is_this() && self.has_rules() {
+            return Err(Error::stale("this gateway routes no IO")
+                .on(&io.object)
+                .hint("see which gateways there are: nacre map get route-gateways"));
+        }
+        let home = match places.rados() {
+            Some(places) => Some(places.primary(&io.object).await?),
+            None => None,
+        };
+        let io = Io { home: home.clone(), ..io };
+        let home = home.map_or_else(|| places.own().to_string(), |home| home.to_string());
+        let mut ways = vec![];
+        for decided in self.decided_ways(&io)? {
+            ways.push(decided.located(places, &io.object, &home).await?);
+        }
+        Ok(ways)
+    }
+
+    fn decided_ways(&self, io: &Io) -> Result<Vec<Decided>> {
+        let core = self.core();
+        let table = core.table();
+        let mut ways = vec![];
+        for segment in table.route(io)? {
+            let (span, io) = (segment.span, Io { span: segment.span, ..io.clone() });
+            let Some((id, rule)) = segment.rule.and_then(|id| Some((id, table.get(id)?))) else {
+                let (to, copies) = (Destination::Home, vec![]);
+                ways.push(Decided { span, rule: None, to, program: None, copies });
+                continue;
+            };
+            let decided = match &rule.destination {
+                Destination::Program(program) => self.decided_by(&core, id, rule, program, &io)?,
+                to => vec![(span, to.clone(), None)],
+            };
+            for (span, to, program) in decided {
+                let copies = copy_ways(table, &core.copies, &io);
+                ways.push(Decided { span, rule: Some((id, rule.clone())), to, program, copies });
+            }
+        }
+        Ok(ways)
+    }
+
+    /// Where a program, or a rule that it inserted, would send bytes now.
+    fn decided_by(
+        &self,
+        core: &Core,
+        id: RuleId,
+        rule: &Rule,
+        name: &ProgramName,
+        io: &Io,
+    ) -> Result<Vec<(Option<Span>, Destination, Option<String>)>> {
+        let inserted = core.switch.inserted(id);
+        let segments = match inserted {
+            Some(table) => table.route(io)?,
+            None => vec![Segment { span: io.span, rule: None }],
+        };
+        let mut ways = vec![];
+        for Segment { span, rule: own } in segments {
+            if let Some(own) = own.and_then(|own| inserted?.get(own)) {
+                ways.push((span, own.destination.clone(), Some(own.to_string())));
+                continue;
+            }
+            let version = core.switch.programs().get(name).map(|declared| declared.version);
+            let program = version.and_then(|v| self.programs().version(name, v));
+            let program = program.ok_or_else(|| {
+                Error::unavailable(format!("the program route/{name} is not live on this node"))
+                    .hint(format!("list its versions: nacre program status route/{name}"))
+            })?;
+            let decision = program.decide(&rule.header, &Io { span, ..io.clone() })?;
+            let by = format!("{name}@{}", program.version());
+            ways.push((span, decision.destination, Some(by)));
+        }
+        Ok(ways)
+    }
+}
+
+impl Decided {
+    /// The way, with the object that keeps the bytes of `object`. `home` is the target that holds
+    /// `object`.
+    async fn located(self, places: &Places, object: &ObjectId, home: &str) -> Result<RouteWay> {
+        let Self { span, rule, to, program, copies } = self;
+        let chosen = places.choose(object, &to).await?;
+        let place = places.place(object, chosen.as_ref().unwrap_or(&to))?;
+        let destination = match (&place, places.rados()) {
+            (None, _) => format!("{home} (home)"),
+            (Some(place), Some(places)) => places.primary(&place.object).await?.to_string(),
+            (Some(place), None) => place.node.to_string(),
+        };
+        Ok(RouteWay {
+            span: span.map(|span| span.to_string()),
+            rule: rule.as_ref().map(|(_, rule)| rule.to_string()),
+            application: rule.as_ref().map(|(_, rule)| rule.application.to_string()),
+            is_made: rule.is_some_and(|(id, _)| id.is_made()),
+            program,
+            destination,
+            object: place.map(|place| place.object.to_string()),
+            copies,
+        })
+    }
+}
