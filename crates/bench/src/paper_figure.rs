@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use nacre_experiments::{FigureChart, Kept, MeasuredFinding, Measurement};
+use nacre_experiments::{FigureChart, MeasuredFinding, Measurement, StoredReport};
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub struct PaperReport {
     pub charts: Vec<FigureChart>,
 }
 
-impl Kept for PaperReport {}
+impl StoredReport for PaperReport {}
 
 /// What a measurement gives.
 pub(crate) struct Drawn {

@@ -5,7 +5,7 @@
 //! without a name ([`Collection::is_anonymous`]). So each rule in this form is one join with
 //! conditions, one aggregation, or some literal rows. Columns are identified by position.
 
-use crate::layout::{Layout, TablePlace};
+use crate::layout::{Layout, TableLocation};
 use crate::span::Span;
 use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
@@ -245,7 +245,7 @@ impl Program {
     /// Whether a table is outside the map in some layout.
     pub(crate) fn is_placed(&self, table: CollectionId) -> bool {
         let name = &self.collection(table).name;
-        self.layouts.iter().any(|declared| declared.layout.table(name) != TablePlace::Map)
+        self.layouts.iter().any(|declared| declared.layout.table(name) != TableLocation::Map)
     }
 
     /// The ids of the collections of a kind, in the order of their declaration.

@@ -3,7 +3,7 @@
 
 mod support;
 
-use nacre_brados::layout::{Choices, TablePlace, check};
+use nacre_brados::layout::{Choices, TableLocation, check};
 use nacre_brados::{Compiled, Layout, Value, compile, with_layout};
 
 use support::{Subject, shown};
@@ -118,7 +118,7 @@ fn every_legal_combination_is_listed_once() {
         assert_eq!(check(&compiled, layout), [], "{layout}");
     }
     let tag = &choices.tables[1];
-    assert_eq!(tag.places, [TablePlace::Map]);
+    assert_eq!(tag.locations, [TableLocation::Map]);
     assert_eq!(tag.illegal.len(), 4);
 }
 

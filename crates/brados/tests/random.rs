@@ -10,7 +10,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use nacre_brados::ir::Body;
-use nacre_brados::layout::{Choices, IndexPlace, TablePlace};
+use nacre_brados::layout::{Choices, IndexLocation, TableLocation};
 use nacre_brados::{Compiled, Kind, Layout, MergeOp, Value, compile, shown_reply, with_layout};
 use nacre_calls::decode_reply;
 use nacre_clock::Random;
@@ -84,10 +84,12 @@ fn layout(compiled: &Compiled, random: &mut Random, seen: &mut Seen) -> Layout {
     let layout = random.pick(&choices.layouts[1..]).cloned().unwrap_or_default();
     for (_, place) in layout.tables() {
         let what = match place {
-            TablePlace::Map => "map",
-            TablePlace::Slots { .. } => "slots",
-            TablePlace::Appended(IndexPlace::Map) => "appended, index in the map",
-            TablePlace::Appended(IndexPlace::Stream { .. }) => "appended, index in the stream",
+            TableLocation::Map => "map",
+            TableLocation::Slots { .. } => "slots",
+            TableLocation::Appended(IndexLocation::Map) => "appended, index in the map",
+            TableLocation::Appended(IndexLocation::Stream { .. }) => {
+                "appended, index in the stream"
+            }
         };
         *seen.entry(what).or_default() += 1;
     }

@@ -31,7 +31,6 @@
 mod cephfs;
 mod experiment;
 mod figure_chart;
-mod kept;
 mod machine;
 mod plan;
 mod plot;
@@ -42,13 +41,13 @@ mod rounds;
 mod sample_log;
 mod simulated;
 mod site;
+mod stored_report;
 mod strategy;
 mod workloads;
 
 pub use cephfs::{CephFsEffort, CephFsFigure, CephFsReport, MeasuredFinding};
 pub use experiment::Experiment;
 pub use figure_chart::FigureChart;
-pub use kept::{Kept, Measurement};
 pub use machine::Machine;
 pub use plan::Plan;
 pub use plot::{Fields, plot, plot_rows};
@@ -57,4 +56,5 @@ pub use report::{Point, Program, Report, Series, Spread};
 pub use rounds::{Effort, measure};
 pub use simulated::{Finding, SimulatedFigure, SimulatedReport};
 pub use site::Site;
+pub use stored_report::{Measurement, StoredReport};
 pub use strategy::{Addressing, Interface, Strategy, Way};

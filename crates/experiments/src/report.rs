@@ -6,10 +6,10 @@ use nacre_tuner::Fingerprint;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
-use crate::kept::{Kept, Measurement};
 use crate::plan::{Over, Plan};
 use crate::rounds::{Effort, WORKERS};
 use crate::sample_log::STRIPES;
+use crate::stored_report::{Measurement, StoredReport};
 use crate::strategy::{PROGRAM, PROGRAM_PATH, Strategy};
 
 /// An experiment's result.
@@ -125,7 +125,7 @@ impl Report {
     }
 }
 
-impl Kept for Report {}
+impl StoredReport for Report {}
 
 impl Series {
     /// The series of a strategy, from its outcomes by point and round.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use nacre_experiments::{CephFsEffort, CephFsFigure, CephFsReport, Kept};
+use nacre_experiments::{CephFsEffort, CephFsFigure, CephFsReport, StoredReport};
 
 #[tokio::test]
 async fn a_figure_is_measured_with_the_counters_of_real_ranks() {

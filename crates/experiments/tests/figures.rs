@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nacre_experiments::{Effort, Experiment, Kept, Report, Site, measure, plot};
+use nacre_experiments::{Effort, Experiment, Report, Site, StoredReport, measure, plot};
 
 /// What counts here is that everything is measured, not how long.
 const EFFORT: Effort = Effort { span: Duration::from_millis(10), rounds: 2 };

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use nacre_experiments::{Kept, RecordedBuild, RecordedStep, SimulatedFigure, SimulatedReport};
+use nacre_experiments::{
+    RecordedBuild, RecordedStep, SimulatedFigure, SimulatedReport, StoredReport,
+};
 
 /// The output of strace for a build in FOLDER. Two processes run at the same time.
 const STRACE: &str = r#"7 100.000000 execve("/usr/bin/make", ["make"], 0x0 /* 1 vars */) = 0

@@ -1,6 +1,6 @@
 //! Every simulated figure: it is computed, drawn, kept, and the same each time.
 
-use nacre_experiments::{CephFsFigure, Kept, SimulatedFigure, SimulatedReport};
+use nacre_experiments::{CephFsFigure, SimulatedFigure, SimulatedReport, StoredReport};
 
 #[test]
 fn every_figure_is_simulated_and_drawn() {

@@ -15,7 +15,7 @@ use nacre_object::{Error, Result};
 use nacre_registry::{Change, MapState};
 use serde::{Deserialize, Serialize};
 
-const KEEPER: &str = "@keeper";
+const LEASE_KEY: &str = "@keeper";
 
 /// The times of a kind of lease.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,8 @@ pub(crate) struct LeaseHolder {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct LeaseEntry {
-    keeper: LeaseHolder,
+    #[serde(rename = "keeper")]
+    holder: LeaseHolder,
     beat: u64,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Lease {
 
 /// The state of the lease, as this process sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum LeaseState {
     /// This process holds the lease. `is_beat_due` says whether it should beat again.
     Mine { is_beat_due: bool },
     /// This process may take over.
@@ -71,12 +72,12 @@ impl Lease {
     }
 
     /// Which process may work now; `now` is the time of a monotonic clock.
-    pub fn look(&mut self, now: Duration, state: &MapState) -> Result<Turn> {
-        let Some(held) = held(state)? else { return Ok(Turn::Free) };
-        let is_mine = held.keeper == self.me;
+    pub fn look(&mut self, now: Duration, state: &MapState) -> Result<LeaseState> {
+        let Some(held) = held(state)? else { return Ok(LeaseState::Free) };
+        let is_mine = held.holder == self.me;
         // If an earlier incarnation of this node holds the lease, it is dead.
         let was_me =
-            held.keeper.node == self.me.node && held.keeper.incarnation < self.me.incarnation;
+            held.holder.node == self.me.node && held.holder.incarnation < self.me.incarnation;
         let since = match &self.seen {
             Some((seen, since)) if *seen == held => *since,
             _ => {
@@ -86,9 +87,9 @@ impl Lease {
         };
         let unchanged = now.saturating_sub(since);
         Ok(match is_mine {
-            true => Turn::Mine { is_beat_due: unchanged >= self.times.beat },
-            false if was_me || unchanged >= self.times.patience => Turn::Free,
-            false => Turn::Others,
+            true => LeaseState::Mine { is_beat_due: unchanged >= self.times.beat },
+            false if was_me || unchanged >= self.times.patience => LeaseState::Free,
+            false => LeaseState::Others,
         })
     }
 
@@ -98,7 +99,7 @@ impl Lease {
         let now = held(state)?;
         let seen = self.seen.as_ref().map(|(held, _)| held);
         match &now {
-            Some(held) if Some(held) != seen && held.keeper != self.me => Err(deposed(state)),
+            Some(held) if Some(held) != seen && held.holder != self.me => Err(deposed(state)),
             _ => Ok(vec![self.beat_after(now.map_or(0, |held| held.beat))]),
         }
     }
@@ -109,24 +110,24 @@ impl Lease {
     /// `Stale` if another process has taken over.
     pub fn beat(&self, state: &MapState) -> Result<Change> {
         match held(state)? {
-            Some(held) if held.keeper == self.me => Ok(self.beat_after(held.beat)),
+            Some(held) if held.holder == self.me => Ok(self.beat_after(held.beat)),
             _ => Err(deposed(state)),
         }
     }
 
     fn beat_after(&self, beat: u64) -> Change {
-        let held = LeaseEntry { keeper: self.me.clone(), beat: beat + 1 };
-        Change::set(KEEPER, serde_json::to_vec(&held).expect("a beat has nothing JSON lacks"))
+        let held = LeaseEntry { holder: self.me.clone(), beat: beat + 1 };
+        Change::set(LEASE_KEY, serde_json::to_vec(&held).expect("a beat has nothing JSON lacks"))
     }
 }
 
 fn held(state: &MapState) -> Result<Option<LeaseEntry>> {
-    let Some(value) = state.entries.get(KEEPER) else { return Ok(None) };
+    let Some(value) = state.entries.get(LEASE_KEY) else { return Ok(None) };
     let held = serde_json::from_slice(value);
     held.map(Some).map_err(|cause| {
         let map = &state.name;
-        Error::corrupt(format!("the entry {KEEPER} of the map {map} is malformed: {cause}"))
-            .hint(format!("remove it: nacre map rm {map} --system {KEEPER}"))
+        Error::corrupt(format!("the entry {LEASE_KEY} of the map {map} is malformed: {cause}"))
+            .hint(format!("remove it: nacre map rm {map} --system {LEASE_KEY}"))
     })
 }
 
@@ -159,29 +160,29 @@ mod tests {
     fn a_holder_keeps_the_lease_while_it_renews_it_and_loses_it_when_silent() {
         let (mut a, mut b, mut state) = (lease("a", 1), lease("b", 1), empty());
         let at = Duration::from_secs;
-        assert_eq!(a.look(at(0), &state).unwrap(), Turn::Free);
+        assert_eq!(a.look(at(0), &state).unwrap(), LeaseState::Free);
         let taken = a.take(&state).unwrap();
         // The other process also saw the lease as free, but tries to take it too late.
-        assert_eq!(b.look(at(0), &state).unwrap(), Turn::Free);
+        assert_eq!(b.look(at(0), &state).unwrap(), LeaseState::Free);
         apply(&mut state, taken);
         assert!(b.take(&state).is_err());
-        assert_eq!(a.look(at(1), &state).unwrap(), Turn::Mine { is_beat_due: false });
-        assert_eq!(a.look(at(6), &state).unwrap(), Turn::Mine { is_beat_due: true });
+        assert_eq!(a.look(at(1), &state).unwrap(), LeaseState::Mine { is_beat_due: false });
+        assert_eq!(a.look(at(6), &state).unwrap(), LeaseState::Mine { is_beat_due: true });
         let beat = a.beat(&state).unwrap();
         apply(&mut state, vec![beat]);
-        assert_eq!(a.look(at(7), &state).unwrap(), Turn::Mine { is_beat_due: false });
+        assert_eq!(a.look(at(7), &state).unwrap(), LeaseState::Mine { is_beat_due: false });
         for second in (0..100).step_by(19) {
-            assert_eq!(b.look(at(second), &state).unwrap(), Turn::Others);
+            assert_eq!(b.look(at(second), &state).unwrap(), LeaseState::Others);
             let beat = a.beat(&state).unwrap();
             apply(&mut state, vec![beat]);
         }
-        assert_eq!(b.look(at(200), &state).unwrap(), Turn::Others);
-        assert_eq!(b.look(at(219), &state).unwrap(), Turn::Others);
-        assert_eq!(b.look(at(220), &state).unwrap(), Turn::Free);
+        assert_eq!(b.look(at(200), &state).unwrap(), LeaseState::Others);
+        assert_eq!(b.look(at(219), &state).unwrap(), LeaseState::Others);
+        assert_eq!(b.look(at(220), &state).unwrap(), LeaseState::Free);
         let taken = b.take(&state).unwrap();
         apply(&mut state, taken);
         assert!(a.beat(&state).is_err(), "a is deposed");
-        assert_eq!(a.look(at(221), &state).unwrap(), Turn::Others);
+        assert_eq!(a.look(at(221), &state).unwrap(), LeaseState::Others);
     }
 
     #[test]
@@ -190,10 +191,10 @@ mod tests {
         before.look(Duration::ZERO, &state).unwrap();
         let taken = before.take(&state).unwrap();
         apply(&mut state, taken);
-        assert_eq!(after.look(Duration::ZERO, &state).unwrap(), Turn::Free);
+        assert_eq!(after.look(Duration::ZERO, &state).unwrap(), LeaseState::Free);
         let taken = after.take(&state).unwrap();
         apply(&mut state, taken);
         assert!(before.beat(&state).is_err());
-        assert_eq!(before.look(Duration::ZERO, &state).unwrap(), Turn::Others);
+        assert_eq!(before.look(Duration::ZERO, &state).unwrap(), LeaseState::Others);
     }
 }

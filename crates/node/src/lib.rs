@@ -41,12 +41,12 @@ pub use cache::{
 pub use calls::{NodeCalls, gather_calls};
 pub use classes::{ClassService, ProgramFailures, Served};
 pub use free_ports::free_ports;
-pub use layouts::{ClassLayout, LayoutChange, LayoutKeeper, Layouts, Phase, Walk};
+pub use layouts::{ClassLayout, LayoutChange, LayoutTask, Layouts, Phase, Walk};
 pub use local::LocalCluster;
 pub use node::{Node, NodeOptions};
 pub use node_lock::NodeLock;
 pub use node_log::{Level, NodeLog};
-pub use node_service::{NODE_SERVICE, NodeReport, ObjectPlace};
+pub use node_service::{NODE_SERVICE, NodeReport, ObjectLocation};
 pub use roles::{
     DamageReport, RadosReport, RefusalReport, SLO_SERVICE, STORAGE_SERVICE, ScrubReport,
     StorageReport, StrayReport, WatchRequest,
@@ -60,5 +60,5 @@ pub use routes::{
 pub use scrape_targets::ScrapeTargets;
 pub use slo_targets::{Profiling, SloTargets};
 pub use supervisor::{
-    KeptNode, KeptReport, NodeEnd, NodeState, Supervisor, kept_nodes, ready_line,
+    NodeEnd, NodeState, SupervisedNode, SupervisedReport, Supervisor, ready_line, supervised_nodes,
 };

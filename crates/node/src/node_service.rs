@@ -3,7 +3,7 @@
 //! | method | input | answer |
 //! | --- | --- | --- |
 //! | `status` | – | a [`NodeReport`] |
-//! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
+//! | `locate` | `POOL/OBJECT` | an [`ObjectLocation`]: which node to ask for the object |
 //! | `exchange` | the length of the answer, u32 little-endian, then any bytes | that many zeros, at most [`MAX_EXCHANGE_BYTES`]; clients measure with it what a request without work costs |
 //! | `traces` | an id, `recent` or `slow` | the spans of that trace, or summaries of traces, in the format of [`nacre_telemetry`] |
 //! | `calls` | – | the [`NodeCalls`]: counts of the calls of its classes |
@@ -76,7 +76,7 @@ pub struct NodeReport {
 
 /// Which node keeps an object, whether it exists or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ObjectPlace {
+pub struct ObjectLocation {
     /// The node.
     pub target: String,
     /// Its Unix socket, if it has one.
@@ -109,14 +109,14 @@ pub(crate) struct NodeService {
 }
 
 impl NodeService {
-    fn locate(&self, input: &[u8]) -> Result<ObjectPlace> {
+    fn locate(&self, input: &[u8]) -> Result<ObjectLocation> {
         let text = std::str::from_utf8(input)
             .map_err(|_| Error::invalid("the input is not a UTF-8 string"))?;
         let target = self.cluster.locate(&text.parse::<ObjectId>()?).to_string();
         let node = self.file.node(&target)?;
         let socket = self.file.socket(node)?;
         let socket = socket.and_then(|socket| Some(socket.path()?.display().to_string()));
-        Ok(ObjectPlace { address: node.address.clone(), socket, target })
+        Ok(ObjectLocation { address: node.address.clone(), socket, target })
     }
 
     async fn reached(&self, input: &[u8]) -> Result<u64> {

@@ -1,5 +1,5 @@
 //! Tests that a running class changes its layout while clients use its objects. All answers equal
-//! those of a model, although keepers (the tasks that move objects) die and some changes are rolled
+//! those of a model, although layout tasks (which move the objects) die and some changes are rolled
 //! back midway.
 
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nacre::{ErrorKind, EventItem, Object, ProgramId, Striped};
-use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile};
+use nacre_brados::{LAYOUT_KEY, LayoutSignatures, Value, Whereabouts, compile};
 use nacre_calls::{decode_reply, encode_request};
 use nacre_clock::{Random, SystemClock};
 use nacre_conformance::seeds;
 use nacre_conformance::wait::{eventually, within_deadline};
-use nacre_node::{LayoutChange, LayoutKeeper, Layouts, LocalCluster, Phase};
+use nacre_node::{LayoutChange, LayoutTask, Layouts, LocalCluster, Phase};
 use tempfile::TempDir;
 
 /// Three tables: `kv` may use any layout, `names` is in the object's map in every layout, and
@@ -150,21 +150,21 @@ impl World {
         Layouts::of(&self.cluster)
     }
 
-    fn keeper(&mut self) -> LayoutKeeper {
+    fn layout_task(&mut self) -> LayoutTask {
         self.incarnation += 1;
-        let (node, clock) = ("keeper".parse().unwrap(), Arc::new(SystemClock::default()));
-        LayoutKeeper::start(self.layouts(), node, self.incarnation, clock)
+        let (node, clock) = ("layout-task".parse().unwrap(), Arc::new(SystemClock::default()));
+        LayoutTask::start(self.layouts(), node, self.incarnation, clock)
     }
 
-    /// Runs keepers (the tasks that change the layout) one after another, and kills each, until the
-    /// change is done. Returns how many keepers were killed.
+    /// Runs layout tasks one after another, and kills each, until the change is done. Returns how
+    /// many tasks were killed.
     async fn keep(&mut self, is_rolled_back: bool) -> u64 {
         let mut rollback = is_rolled_back;
         for killed in 0.. {
-            let keeper = self.keeper();
+            let task = self.layout_task();
             let life = Duration::from_millis(5 + self.random.below(200));
             tokio::time::sleep(life).await;
-            drop(keeper);
+            drop(task);
             let known = self.layouts().get(&CLASS.parse().unwrap()).await.unwrap();
             let active = self.cluster.programs().active(&self.program).await.unwrap();
             if known.change.is_none() && (known.last.is_none() || known.settled == active) {
@@ -186,7 +186,7 @@ impl World {
         let source = self.cluster.programs().show(&self.program, active).await.unwrap().source;
         let compiled = compile(&source).unwrap();
         assert_eq!(compiled.analysis.program.layout().to_string(), layout);
-        let marks = Marks::of(&compiled);
+        let marks = LayoutSignatures::of(&compiled);
         for object in &self.objects {
             let entry = object.map_get(LAYOUT_KEY).await.unwrap().unwrap();
             assert_eq!(marks.whereabouts(&entry), Whereabouts::Settled, "{}", object.id());
@@ -243,14 +243,14 @@ async fn run(seed: u64) -> usize {
         client.check_all().await;
         requests += client.requests;
     }
-    println!("seed {seed}: {requests} requests, {killed} keepers killed, at last in {now}");
+    println!("seed {seed}: {requests} requests, {killed} layout tasks killed, at last in {now}");
     let other = world.cluster.pool("data").await.unwrap().object("other").unwrap();
     assert_eq!(other.map_get(LAYOUT_KEY).await.unwrap().unwrap(), "b0123456789abcdef");
     rolled_back
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_class_changes_its_layout_under_load_although_keepers_die_and_it_is_rolled_back() {
+async fn a_class_changes_its_layout_under_load_although_layout_tasks_die_and_it_is_rolled_back() {
     let (mut rolled_back, seeds) = (0, seeds(3).collect::<Vec<_>>());
     for seed in &seeds {
         rolled_back += run(*seed).await;
@@ -304,12 +304,12 @@ async fn a_former_layout_is_kept_while_an_object_cannot_be_moved_out_of_it() {
     // A row without its key.
     world.objects[0].map_set("kv.", "one").await.unwrap();
     layouts.adopt(&class, "kv: slots(64)").await.unwrap();
-    let keeper = world.keeper();
+    let task = world.layout_task();
     let mut told = world.cluster.events().follow(0);
     let is_end = |item| matches!(item, EventItem::Event(event) if event.text.contains(END));
     let until_end = async { while !is_end(told.next().await.unwrap()) {} };
     within_deadline("the event of the change's end", until_end).await;
-    drop(keeper);
+    drop(task);
     let known = layouts.get(&class).await.unwrap();
     assert!(known.change.is_none() && known.last.is_some(), "{known:?}");
     assert_eq!(known.settled, None);
@@ -349,7 +349,7 @@ layout stripes: 4
         striped.call("put", &row(at)).await.unwrap();
     }
     assert_eq!(cluster.calls_seen()["shares"].methods["put"].requests, 20);
-    let keeper = cluster.keep_layouts();
+    let task = cluster.keep_layouts();
     Layouts::of(&cluster).adopt(&class, "share: slots(64)").await.unwrap();
     while Layouts::of(&cluster).get(&class).await.unwrap().change.is_some() {
         for at in 0..20 {
@@ -357,7 +357,7 @@ layout stripes: 4
             assert_eq!(found, [("found".to_owned(), vec![row(at)[1..].to_vec()])]);
         }
     }
-    drop(keeper);
+    drop(task);
     let stripe = cluster.object(&"data/o.1".parse().unwrap()).await.unwrap();
     assert!(stripe.stat().await.unwrap().size > 0, "its rows are in slots");
     for at in 0..20 {
@@ -427,7 +427,7 @@ async fn objects_that_another_version_made_during_a_change_are_moved_too() {
         cluster.programs().activate(&program, version).await.unwrap();
     };
     activate(PROGRAM).await;
-    let _keeper = cluster.keep_layouts();
+    let _task = cluster.keep_layouts();
     let adopted = async |layout: &str| {
         // The objects may be on their way already.
         while let Err(error) = Layouts::of(&cluster).adopt(&class, layout).await {

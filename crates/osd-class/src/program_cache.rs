@@ -31,11 +31,11 @@ pub(crate) struct ProgramKey {
 pub(crate) struct ProgramCache {
     clock: Arc<dyn Clock>,
     sink: Arc<dyn FaultSink>,
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedPrograms>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedPrograms {
     programs: HashMap<ProgramKey, (Arc<ClassRuntime>, u64)>,
     uses: u64,
 }
@@ -77,12 +77,12 @@ impl ProgramCache {
         Ok(runtime)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, CachedPrograms> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl CachedPrograms {
     fn keep(&mut self, key: ProgramKey, runtime: Arc<ClassRuntime>) {
         if self.programs.len() >= MAX_PROGRAMS {
             let oldest = self.programs.iter().min_by_key(|(_, (_, last_use))| *last_use);

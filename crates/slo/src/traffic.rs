@@ -114,7 +114,7 @@ impl Traffic<'_> {
             }
             Self::Trace { trace, pool, block_bytes, estimator, locate } => {
                 let targets: Vec<_> = state.profiles.keys().collect();
-                let layout = Placed { targets, pool, locate };
+                let layout = TraceLayout { targets, pool, locate };
                 let profile = slowest(state.profiles.values())?;
                 let traces = QueueTraces::new(trace, &profile, &layout, *block_bytes, *estimator)?;
                 let flows = traces.flows()?;
@@ -201,13 +201,13 @@ impl Rate {
 }
 
 /// The layout that places the objects of a trace on the existing targets.
-struct Placed<'a> {
+struct TraceLayout<'a> {
     targets: Vec<&'a TargetName>,
     pool: &'a PoolName,
     locate: &'a Locator<'a>,
 }
 
-impl Layout for Placed<'_> {
+impl Layout for TraceLayout<'_> {
     fn targets(&self) -> usize {
         self.targets.len()
     }

@@ -1,6 +1,6 @@
 //! The layouts from which the tuner chooses, and the layouts that simple rules would choose.
 
-use nacre_brados::layout::{Choices, HeaderPlace, TablePlace};
+use nacre_brados::layout::{Choices, HeaderLocation, TableLocation};
 use nacre_brados::{Compiled, Layout};
 
 /// The width of a slot is the length of the longest value plus this. The added bytes are for the
@@ -66,8 +66,8 @@ impl Candidates {
         }
         let most = |layout: &&Layout| {
             let slots =
-                layout.tables().filter(|(_, place)| matches!(place, TablePlace::Slots { .. }));
-            let header = layout.header == HeaderPlace::Stream;
+                layout.tables().filter(|(_, place)| matches!(place, TableLocation::Slots { .. }));
+            let header = layout.header == HeaderLocation::Stream;
             (layout.tables().count(), slots.count(), header)
         };
         // Of equal layouts it takes the first, which is the plainest.

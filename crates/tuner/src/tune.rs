@@ -215,7 +215,7 @@ fn chosen(tried: &[Tried], finalists: &BTreeSet<usize>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use nacre_brados::layout::{HeaderPlace, TablePlace};
+    use nacre_brados::layout::{HeaderLocation, TableLocation};
 
     use super::*;
 
@@ -231,9 +231,9 @@ mod tests {
 
     /// Layouts with the table in the map and then in slots, each with the header in every location.
     fn in_map_or_slots() -> Vec<Layout> {
-        let places = [HeaderPlace::Map, HeaderPlace::Attribute, HeaderPlace::Stream];
+        let places = [HeaderLocation::Map, HeaderLocation::Attribute, HeaderLocation::Stream];
         let mut layouts = vec![];
-        for table in [TablePlace::Map, TablePlace::Slots { bytes: 64, count: None }] {
+        for table in [TableLocation::Map, TableLocation::Slots { bytes: 64, count: None }] {
             for header in places {
                 let mut layout = Layout::default();
                 layout.header = header;

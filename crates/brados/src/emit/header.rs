@@ -19,7 +19,7 @@ use super::place::heap_name;
 use super::runtime::Runtime;
 use super::view::refresh_edges;
 use super::writer::Writer;
-use crate::layout::HeaderPlace;
+use crate::layout::HeaderLocation;
 use crate::layout::stream::SIGNATURE_BYTES;
 use crate::plan::View;
 use nacre_calls::MIGRATE_METHOD;
@@ -62,9 +62,11 @@ struct HeaderWriter<'a> {
 /// Code that reads a layout's header, if it is not in the map.
 pub(super) fn stored_header(physical: &Physical, runtime: &mut Runtime) -> Option<String> {
     match physical.layout.header {
-        HeaderPlace::Map => None,
-        HeaderPlace::Attribute => Some(format!("{}(\"{ATTRIBUTE}\")", runtime.need("attribute"))),
-        HeaderPlace::Stream => {
+        HeaderLocation::Map => None,
+        HeaderLocation::Attribute => {
+            Some(format!("{}(\"{ATTRIBUTE}\")", runtime.need("attribute")))
+        }
+        HeaderLocation::Stream => {
             let bytes = physical.stream.header_bytes;
             Some(format!("{}(0, {bytes})", runtime.need("read")))
         }
@@ -74,23 +76,23 @@ pub(super) fn stored_header(physical: &Physical, runtime: &mut Runtime) -> Optio
 /// Stores the bytes of a layout's header.
 fn store_header(physical: &Physical, bytes: &str, runtime: &mut Runtime) -> String {
     match physical.layout.header {
-        HeaderPlace::Map => format!("{}(\"{HEADER_KEY}\", {bytes})", runtime.need("set")),
-        HeaderPlace::Attribute => {
+        HeaderLocation::Map => format!("{}(\"{HEADER_KEY}\", {bytes})", runtime.need("set")),
+        HeaderLocation::Attribute => {
             format!("{}(\"{ATTRIBUTE}\", {bytes})", runtime.need("set_attribute"))
         }
-        HeaderPlace::Stream => format!("{}(0, {bytes})", runtime.need("write")),
+        HeaderLocation::Stream => format!("{}(0, {bytes})", runtime.need("write")),
     }
 }
 
 /// Code that deletes a layout's header, if it is not in the map.
 pub(super) fn clear_header(physical: &Physical, runtime: &mut Runtime) -> Option<String> {
     let nothing = match physical.layout.header {
-        HeaderPlace::Map => return None,
-        HeaderPlace::Attribute => "\"\"".to_owned(),
-        HeaderPlace::Stream if physical.layout.tables().next().is_none() => {
+        HeaderLocation::Map => return None,
+        HeaderLocation::Attribute => "\"\"".to_owned(),
+        HeaderLocation::Stream if physical.layout.tables().next().is_none() => {
             return Some("objclass.write_full(bufferlist.new())".to_owned());
         }
-        HeaderPlace::Stream => format!("string.rep(\"\\0\", {})", physical.stream.header_bytes),
+        HeaderLocation::Stream => format!("string.rep(\"\\0\", {})", physical.stream.header_bytes),
     };
     Some(store_header(physical, &nothing, runtime))
 }
@@ -168,7 +170,7 @@ impl HeaderWriter<'_> {
         self.out.put("local object = new_object()");
         self.out.put("object.is_new = true");
         self.out.put("return object");
-        if self.physical.layout.header == HeaderPlace::Map {
+        if self.physical.layout.header == HeaderLocation::Map {
             self.out.turn(format!("elseif {is_own} then"));
             self.put_own(&own);
         }
@@ -204,7 +206,7 @@ impl HeaderWriter<'_> {
         );
         let store = store_header(self.physical, &bytes, self.runtime);
         self.out.put(store);
-        if self.physical.layout.header != HeaderPlace::Map {
+        if self.physical.layout.header != HeaderLocation::Map {
             let set = self.runtime.need("set");
             self.out.open("if object.is_new then");
             self.out.put(format!("{set}(\"{HEADER_KEY}\", {signature})"));

@@ -11,7 +11,7 @@ use super::stored::write_get;
 use super::writer::Writer;
 use crate::ir::{CollectionId, Rule};
 use crate::layout::stream::Slots;
-use crate::layout::{IndexPlace, TablePlace};
+use crate::layout::{IndexLocation, TableLocation};
 use crate::syntax::token::MergeOp;
 
 /// Writes the heaps of all layouts that have one.
@@ -49,7 +49,7 @@ pub(super) fn write_places(
     out.put(format!("local {map} = {}({own})", runtime.need("in_map")));
     let places: Vec<_> = (0..layouts.all.len())
         .map(|number| match layouts.all[number].layout.table(layouts.stored.name(id)) {
-            TablePlace::Map => map.clone(),
+            TableLocation::Map => map.clone(),
             _ => place(layouts, number, id, runtime),
         })
         .collect();
@@ -65,10 +65,14 @@ fn place(layouts: &Layouts<'_>, number: usize, id: CollectionId, runtime: &mut R
     // Index entries have other keys than rows.
     let notes = quoted(format!("{name}@").as_bytes());
     let index = match physical.layout.table(name) {
-        TablePlace::Map => return format!("{}({rows})", runtime.need("in_map")),
-        TablePlace::Slots { .. } => return slots(physical, id, &rows, runtime),
-        TablePlace::Appended(IndexPlace::Map) => format!("{}({notes})", runtime.need("in_map")),
-        TablePlace::Appended(IndexPlace::Stream { .. }) => slots(physical, id, &notes, runtime),
+        TableLocation::Map => return format!("{}({rows})", runtime.need("in_map")),
+        TableLocation::Slots { .. } => return slots(physical, id, &rows, runtime),
+        TableLocation::Appended(IndexLocation::Map) => {
+            format!("{}({notes})", runtime.need("in_map"))
+        }
+        TableLocation::Appended(IndexLocation::Stream { .. }) => {
+            slots(physical, id, &notes, runtime)
+        }
     };
     let is_final = is_final(layouts, id);
     format!("{}({index}, {}, {is_final})", runtime.need("appended"), heap_name(number))

@@ -23,7 +23,7 @@ use super::runtime::Runtime;
 use super::stored::{packed_row, read_key, read_value};
 use super::writer::Writer;
 use crate::ir::{CollectionId, Function, Program};
-use crate::layout::TablePlace;
+use crate::layout::TableLocation;
 use crate::layout::header::kept;
 use crate::plan::{Edge, KeptAs, Relation, View};
 use nacre_calls::{Base, Type};
@@ -81,7 +81,7 @@ pub(super) fn refresh_edges(
             continue;
         };
         let name = &program.collection(view.table).name;
-        if physical.layout.table(name) == TablePlace::Map {
+        if physical.layout.table(name) == TableLocation::Map {
             let number = edge_number(program, view.table, edge, runtime);
             lines.push(format!("local number = {number}"));
             lines.push(format!("object[{start}] = number and 1 or 0"));

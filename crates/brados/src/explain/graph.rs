@@ -19,9 +19,9 @@ const MARGIN: usize = 24;
 
 /// The graph of a program.
 pub fn data_flow_svg(analysis: &Analysis) -> String {
-    let places = Places::new(analysis);
+    let positions = BoxPositions::new(analysis);
     let mut svg = String::new();
-    let (width, height) = places.size();
+    let (width, height) = positions.size();
     let _ = writeln!(
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -32,19 +32,19 @@ pub fn data_flow_svg(analysis: &Analysis) -> String {
          markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\"/></marker></defs>\n",
     );
     for (from, to, style) in edges(&analysis.program) {
-        edge(&mut svg, places.at(from), places.at(to), style);
+        edge(&mut svg, positions.at(from), positions.at(to), style);
     }
     for id in analysis.program.ids() {
-        node(&mut svg, &analysis.program, id, places.at(id));
+        node(&mut svg, &analysis.program, id, positions.at(id));
     }
     svg.push_str("</svg>\n");
     svg
 }
 
 /// Where each collection stands: column and row.
-struct Places(Vec<(usize, usize)>);
+struct BoxPositions(Vec<(usize, usize)>);
 
-impl Places {
+impl BoxPositions {
     fn new(analysis: &Analysis) -> Self {
         let mut columns = vec![0; analysis.program.collections.len()];
         for stratum in &analysis.strata {

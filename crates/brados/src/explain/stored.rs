@@ -3,7 +3,7 @@
 use super::Explainer;
 use crate::ir::CollectionId;
 use crate::layout::stream::{Stream, divide};
-use crate::layout::{HeaderPlace, IndexPlace, Layout, Stored, TablePlace};
+use crate::layout::{HeaderLocation, IndexLocation, Layout, Stored, TableLocation};
 use crate::plan::{Edge, KeptAs};
 use crate::syntax::ast::Kind;
 
@@ -26,22 +26,22 @@ impl Explainer<'_> {
         let stored = Stored::new(self.program, self.views);
         let stream = divide(&stored, &layout).unwrap_or_default();
         let tables = self.program.of_kind(Kind::Table).map(|id| {
-            let place = match self.program.collection(id).is_singleton() {
+            let location = match self.program.collection(id).is_singleton() {
                 true => "its one row in the header, read with every request".to_owned(),
-                false => self.place(id, layout.table(self.name(id)), &stream),
+                false => self.location(id, layout.table(self.name(id)), &stream),
             };
-            format!("table {}: {place}", self.name(id))
+            format!("table {}: {location}", self.name(id))
         });
         let header = self.header(&layout, &stream);
         tables.chain(header).chain(self.aggregates()).chain(self.channels()).collect()
     }
 
-    fn place(&self, id: CollectionId, place: TablePlace, stream: &Stream) -> String {
+    fn location(&self, id: CollectionId, location: TableLocation, stream: &Stream) -> String {
         let name = self.name(id);
         let slots = stream.slots_of(id);
         let heap = stream.heap.map_or(0, |(base, _)| base);
-        match (place, slots) {
-            (TablePlace::Slots { .. }, Some(slots)) => format!(
+        match (location, slots) {
+            (TableLocation::Slots { .. }, Some(slots)) => format!(
                 "{} slots of {} bytes in the byte stream from byte {} on, one for each {} from \
                  about the first on; wider rows and those of other keys in the map",
                 slots.count,
@@ -49,12 +49,12 @@ impl Explainer<'_> {
                 slots.base,
                 self.program.collection(id).columns[0].name
             ),
-            (TablePlace::Appended(IndexPlace::Stream { .. }), Some(slots)) => format!(
+            (TableLocation::Appended(IndexLocation::Stream { .. }), Some(slots)) => format!(
                 "appended to the byte stream behind byte {heap}, where is noted for {} keys from \
                  byte {} on, for others in the map",
                 slots.count, slots.base
             ),
-            (TablePlace::Appended(_), _) => format!(
+            (TableLocation::Appended(_), _) => format!(
                 "appended to the byte stream behind byte {heap}, where is noted in the map, keys \
                  `{name}@…`"
             ),
@@ -65,9 +65,9 @@ impl Explainer<'_> {
     /// The location of the header, if it is not the map.
     fn header(&self, layout: &Layout, stream: &Stream) -> Option<String> {
         match layout.header {
-            HeaderPlace::Map => None,
-            HeaderPlace::Attribute => Some("header: the attribute `brados`".to_owned()),
-            HeaderPlace::Stream => {
+            HeaderLocation::Map => None,
+            HeaderLocation::Attribute => Some("header: the attribute `brados`".to_owned()),
+            HeaderLocation::Stream => {
                 Some(format!("header: the first {} bytes of the byte stream", stream.header_bytes))
             }
         }
@@ -76,7 +76,7 @@ impl Explainer<'_> {
     fn aggregates(&self) -> impl Iterator<Item = String> + '_ {
         self.views.iter().map(|view| {
             let line = self.lines.line(self.program.rules[view.rule].span.start);
-            let place = match view.kept_as(self.program) {
+            let location = match view.kept_as(self.program) {
                 KeptAs::Edge(Edge::First) => "the first key of the table",
                 KeptAs::Edge(Edge::Last) => "the last key of the table",
                 KeptAs::Header | KeptAs::EdgeInHeader(_) => "in the header, changed with the table",
@@ -87,7 +87,7 @@ impl Explainer<'_> {
                 false => "",
             };
             let name = self.name(view.collection);
-            format!("aggregate {name} ({}, line {line}): {place}{repair}", view.name)
+            format!("aggregate {name} ({}, line {line}): {location}{repair}", view.name)
         })
     }
 

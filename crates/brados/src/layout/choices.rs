@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::legality::{Illegal, Stored, header_place, reasons, table_place};
-use super::{HeaderPlace, IndexPlace, Layout, TablePlace};
+use super::legality::{Illegal, Stored, header_location, reasons, table_location};
+use super::{HeaderLocation, IndexLocation, Layout, TableLocation};
 use crate::compile::Compiled;
 use crate::limits::{MAX_LISTED_LAYOUTS, MAX_SLOT_BYTES, MIN_SLOT_BYTES};
 
@@ -16,12 +16,12 @@ pub struct Choices {
     /// The tables, in the order of their declaration, without those that are fields of the header.
     pub tables: Vec<TableChoices>,
     /// Where the header may be.
-    pub header: Vec<HeaderPlace>,
+    pub header: Vec<HeaderLocation>,
     /// Why it may not be elsewhere.
-    pub header_illegal: Vec<(HeaderPlace, Illegal)>,
+    pub header_illegal: Vec<(HeaderLocation, Illegal)>,
     /// Every legal combination, the plainest first, up to [`MAX_LISTED_LAYOUTS`].
     pub layouts: Vec<Layout>,
-    /// Why combinations of legal places are not legal.
+    /// Why combinations of legal locations are not legal.
     pub illegal: Vec<(Layout, Illegal)>,
 }
 
@@ -31,9 +31,9 @@ pub struct TableChoices {
     /// The table.
     pub name: String,
     /// Where it may be.
-    pub places: Vec<TablePlace>,
+    pub locations: Vec<TableLocation>,
     /// Why it may not be elsewhere.
-    pub illegal: Vec<(TablePlace, Illegal)>,
+    pub illegal: Vec<(TableLocation, Illegal)>,
 }
 
 impl Choices {
@@ -41,17 +41,19 @@ impl Choices {
     /// widths that are not legal are left out.
     pub fn of(compiled: &Compiled, slot_bytes: &[u32]) -> Self {
         let stored = Stored::new(&compiled.analysis.program, &compiled.plan.views);
-        let places = places(slot_bytes);
+        let locations = locations(slot_bytes);
         let tables: Vec<_> = stored
             .tables()
             .map(|id| {
                 let table = stored.program.collection(id);
-                let (places, illegal) = divided(&places, |place| table_place(table, place));
-                TableChoices { name: table.name.clone(), places, illegal }
+                let (locations, illegal) =
+                    divided(&locations, |location| table_location(table, location));
+                TableChoices { name: table.name.clone(), locations, illegal }
             })
             .collect();
-        let headers = [HeaderPlace::Map, HeaderPlace::Attribute, HeaderPlace::Stream];
-        let (header, header_illegal) = divided(&headers, |place| header_place(&stored, place));
+        let headers = [HeaderLocation::Map, HeaderLocation::Attribute, HeaderLocation::Stream];
+        let (header, header_illegal) =
+            divided(&headers, |location| header_location(&stored, location));
         let mut choices = Self { tables, header, header_illegal, layouts: vec![], illegal: vec![] };
         choices.combine(&stored);
         choices
@@ -60,19 +62,19 @@ impl Choices {
     fn combine(&mut self, stored: &Stored<'_>) {
         let mut combinations = vec![Layout::default()];
         for table in &self.tables {
-            let with = |place: &TablePlace| {
-                let place = *place;
+            let with = |location: &TableLocation| {
+                let location = *location;
                 let put = move |mut layout: Layout| {
-                    layout.set_table(&table.name, place);
+                    layout.set_table(&table.name, location);
                     layout
                 };
                 combinations.clone().into_iter().map(put).collect::<Vec<_>>()
             };
-            combinations = table.places.iter().flat_map(with).collect();
+            combinations = table.locations.iter().flat_map(with).collect();
             combinations.truncate(MAX_LISTED_LAYOUTS);
         }
         let headers = self.header.clone();
-        let with_header = |header: HeaderPlace| {
+        let with_header = |header: HeaderLocation| {
             combinations.iter().map(move |layout| Layout { header, ..layout.clone() })
         };
         for layout in headers.into_iter().flat_map(with_header).take(MAX_LISTED_LAYOUTS) {
@@ -84,23 +86,23 @@ impl Choices {
     }
 }
 
-fn places(slot_bytes: &[u32]) -> Vec<TablePlace> {
+fn locations(slot_bytes: &[u32]) -> Vec<TableLocation> {
     let possible = slot_bytes.iter().filter(|bytes| SLOT_BYTES.contains(bytes));
-    let slots = possible.map(|bytes| TablePlace::Slots { bytes: *bytes, count: None });
-    let appended = [IndexPlace::Map, IndexPlace::STREAM].map(TablePlace::Appended);
-    [TablePlace::Map].into_iter().chain(slots).chain(appended).collect()
+    let slots = possible.map(|bytes| TableLocation::Slots { bytes: *bytes, count: None });
+    let appended = [IndexLocation::Map, IndexLocation::STREAM].map(TableLocation::Appended);
+    [TableLocation::Map].into_iter().chain(slots).chain(appended).collect()
 }
 
 /// The legal locations of a table, and the reasons why others are not legal.
 fn divided<P: Copy>(
-    places: &[P],
+    locations: &[P],
     is_legal: impl Fn(P) -> Result<(), Illegal>,
 ) -> (Vec<P>, Vec<(P, Illegal)>) {
     let mut divided = (vec![], vec![]);
-    for place in places {
-        match is_legal(*place) {
-            Ok(()) => divided.0.push(*place),
-            Err(illegal) => divided.1.push((*place, illegal)),
+    for location in locations {
+        match is_legal(*location) {
+            Ok(()) => divided.0.push(*location),
+            Err(illegal) => divided.1.push((*location, illegal)),
         }
     }
     divided

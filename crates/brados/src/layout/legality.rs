@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::header::Header;
 use super::notation::{HEADER, STRIPES};
-use super::{HeaderPlace, IndexPlace, Layout, Stripes, TablePlace, stream};
+use super::{HeaderLocation, IndexLocation, Layout, Stripes, TableLocation, stream};
 use crate::compile::Compiled;
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::ir::{Collection, CollectionId, DeclaredLayout, Program};
@@ -104,8 +104,8 @@ fn striped(program: &Program, plan: &ClassPlan, layout: &Layout) -> Vec<Illegal>
 pub(super) fn reasons(stored: &Stored<'_>, layout: &Layout) -> Vec<Illegal> {
     let mut found: Vec<_> = layout
         .tables()
-        .filter_map(|(name, place)| named(stored, name, place).err())
-        .chain(header_place(stored, layout.header).err())
+        .filter_map(|(name, location)| named(stored, name, location).err())
+        .chain(header_location(stored, layout.header).err())
         .collect();
     if found.is_empty() {
         found.extend(stream::divide(stored, layout).err());
@@ -113,7 +113,7 @@ pub(super) fn reasons(stored: &Stored<'_>, layout: &Layout) -> Vec<Illegal> {
     found
 }
 
-fn named(stored: &Stored<'_>, name: &str, place: TablePlace) -> Result<(), Illegal> {
+fn named(stored: &Stored<'_>, name: &str, location: TableLocation) -> Result<(), Illegal> {
     let mut tables = stored.program.of_kind(Kind::Table);
     let Some(id) = tables.find(|id| stored.name(*id) == name) else {
         let near = suggestion(name, stored.tables().map(|id| stored.name(id)));
@@ -123,38 +123,38 @@ fn named(stored: &Stored<'_>, name: &str, place: TablePlace) -> Result<(), Illeg
             None => illegal,
         });
     };
-    table_place(stored.program.collection(id), place)
+    table_location(stored.program.collection(id), location)
 }
 
 /// Whether a table can be in a location, if the other tables are ignored.
-pub(super) fn table_place(table: &Collection, place: TablePlace) -> Result<(), Illegal> {
+pub(super) fn table_location(table: &Collection, location: TableLocation) -> Result<(), Illegal> {
     let illegal = |reason: String| Err(Illegal::new(&table.name, reason));
     if table.name == HEADER {
         return illegal(format!(
             "`{HEADER}` means all there is one of: the table stays in the map"
         ));
     }
-    if table.is_singleton() && place != TablePlace::Map {
+    if table.is_singleton() && location != TableLocation::Map {
         let illegal = Illegal::new(&table.name, "its one row is a field of the header");
         return Err(illegal.help(format!("say where that is: `{HEADER}: attribute`")));
     }
-    if place.is_by_number() && !has_number(table) {
+    if location.is_by_number() && !has_number(table) {
         let key: Vec<_> = table.columns[..table.key_width].iter().map(shown).collect();
         return illegal(format!(
             "slots are found by a number, its key is [{}]: it must be one `int`",
             key.join(", ")
         ));
     }
-    if matches!(place, TablePlace::Appended(_)) && table.width() == table.key_width {
+    if matches!(location, TableLocation::Appended(_)) && table.width() == table.key_width {
         return illegal("it has no columns besides its key: nothing would be appended".to_owned());
     }
     Ok(())
 }
 
-impl TablePlace {
+impl TableLocation {
     /// Whether a key is found by counting.
     fn is_by_number(self) -> bool {
-        matches!(self, Self::Slots { .. } | Self::Appended(IndexPlace::Stream { .. }))
+        matches!(self, Self::Slots { .. } | Self::Appended(IndexLocation::Stream { .. }))
     }
 }
 
@@ -168,13 +168,16 @@ fn shown(column: &crate::ir::Column) -> String {
 }
 
 /// Whether the header can lie somewhere.
-pub(super) fn header_place(stored: &Stored<'_>, place: HeaderPlace) -> Result<(), Illegal> {
-    let Some(column) = stored.header.unbounded.as_ref().filter(|_| place != HeaderPlace::Map)
+pub(super) fn header_location(
+    stored: &Stored<'_>,
+    location: HeaderLocation,
+) -> Result<(), Illegal> {
+    let Some(column) = stored.header.unbounded.as_ref().filter(|_| location != HeaderLocation::Map)
     else {
         return Ok(());
     };
-    let reason = match place {
-        HeaderPlace::Stream => "it has a fixed size at the beginning of the stream",
+    let reason = match location {
+        HeaderLocation::Stream => "it has a fixed size at the beginning of the stream",
         _ => "an attribute is small",
     };
     Err(Illegal::new(HEADER, format!("{reason}, and nothing bounds `{column}`")))

@@ -48,9 +48,9 @@ pub use self::source::with_layout;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Layout {
     /// The tables that are not in the map, by name.
-    tables: BTreeMap<String, TablePlace>,
+    tables: BTreeMap<String, TableLocation>,
     /// Where the header is.
-    pub header: HeaderPlace,
+    pub header: HeaderLocation,
     /// The objects it is divided among.
     pub stripes: Stripes,
 }
@@ -69,7 +69,7 @@ pub enum Stripes {
 
 /// The location of a table's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum TablePlace {
+pub enum TableLocation {
     /// In the map.
     #[default]
     Map,
@@ -83,12 +83,12 @@ pub enum TablePlace {
         count: Option<u32>,
     },
     /// Appended to the byte stream.
-    Appended(IndexPlace),
+    Appended(IndexLocation),
 }
 
 /// Where the index of an appended table is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum IndexPlace {
+pub enum IndexLocation {
     /// In the map.
     Map,
     /// At the beginning of the byte stream.
@@ -100,7 +100,7 @@ pub enum IndexPlace {
 
 /// Where the header is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum HeaderPlace {
+pub enum HeaderLocation {
     /// In the map.
     #[default]
     Map,
@@ -112,13 +112,13 @@ pub enum HeaderPlace {
 
 impl Layout {
     /// The location of a table.
-    pub fn table(&self, name: &str) -> TablePlace {
+    pub fn table(&self, name: &str) -> TableLocation {
         self.tables.get(name).copied().unwrap_or_default()
     }
 
     /// The tables that are not in the map.
-    pub fn tables(&self) -> impl Iterator<Item = (&str, TablePlace)> {
-        self.tables.iter().map(|(name, place)| (name.as_str(), *place))
+    pub fn tables(&self) -> impl Iterator<Item = (&str, TableLocation)> {
+        self.tables.iter().map(|(name, location)| (name.as_str(), *location))
     }
 
     /// This layout, with its rows divided among as many objects as `stripes` says.
@@ -129,15 +129,15 @@ impl Layout {
     }
 
     /// Changes the location of a table.
-    pub fn set_table(&mut self, name: &str, place: TablePlace) {
-        match place {
-            TablePlace::Map => drop(self.tables.remove(name)),
-            _ => drop(self.tables.insert(name.to_owned(), place)),
+    pub fn set_table(&mut self, name: &str, location: TableLocation) {
+        match location {
+            TableLocation::Map => drop(self.tables.remove(name)),
+            _ => drop(self.tables.insert(name.to_owned(), location)),
         }
     }
 
     /// Whether the layout uses the byte stream.
     pub fn uses_stream(&self) -> bool {
-        !self.tables.is_empty() || self.header == HeaderPlace::Stream
+        !self.tables.is_empty() || self.header == HeaderLocation::Stream
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{HeaderPlace, IndexPlace, Layout, Stripes, TablePlace};
+use super::{HeaderLocation, IndexLocation, Layout, Stripes, TableLocation};
 use crate::diagnostic::suggestion;
 use crate::limits::{MAX_SLOT_BYTES, MAX_STREAM_BYTES, MAX_STRIPES, MIN_SLOT_BYTES};
 
@@ -44,10 +44,10 @@ impl std::error::Error for LayoutError {}
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let header = match self.header {
-            HeaderPlace::Map => None,
-            place => Some(format!("{HEADER}: {place}")),
+            HeaderLocation::Map => None,
+            location => Some(format!("{HEADER}: {location}")),
         };
-        let tables = self.tables().map(|(name, place)| format!("{name}: {place}"));
+        let tables = self.tables().map(|(name, location)| format!("{name}: {location}"));
         let stripes = match self.stripes {
             Stripes::None => None,
             stripes => Some(format!("{STRIPES}: {stripes}")),
@@ -57,22 +57,24 @@ impl fmt::Display for Layout {
     }
 }
 
-impl fmt::Display for TablePlace {
+impl fmt::Display for TableLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Map => f.write_str("map"),
             Self::Slots { bytes, count: None } => write!(f, "slots({bytes})"),
             Self::Slots { bytes, count: Some(count) } => write!(f, "slots({bytes}, {count})"),
-            Self::Appended(IndexPlace::Map) => f.write_str("appended(map)"),
-            Self::Appended(IndexPlace::Stream { count: INDEX_COUNT }) => {
+            Self::Appended(IndexLocation::Map) => f.write_str("appended(map)"),
+            Self::Appended(IndexLocation::Stream { count: INDEX_COUNT }) => {
                 f.write_str("appended(stream)")
             }
-            Self::Appended(IndexPlace::Stream { count }) => write!(f, "appended(stream, {count})"),
+            Self::Appended(IndexLocation::Stream { count }) => {
+                write!(f, "appended(stream, {count})")
+            }
         }
     }
 }
 
-impl fmt::Display for HeaderPlace {
+impl fmt::Display for HeaderLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Map => "map",
@@ -92,7 +94,7 @@ impl fmt::Display for Stripes {
     }
 }
 
-impl IndexPlace {
+impl IndexLocation {
     /// In the byte stream, of the usual size.
     pub const STREAM: Self = Self::Stream { count: INDEX_COUNT };
 }
@@ -117,11 +119,11 @@ impl FromStr for Layout {
             named.push(name);
             reader.expect(":")?;
             match name {
-                HEADER => layout.header = reader.header_place()?,
+                HEADER => layout.header = reader.header_location()?,
                 STRIPES => layout.stripes = reader.stripes()?,
                 _ => {
-                    let place = reader.table_place()?;
-                    layout.set_table(name, place);
+                    let location = reader.table_location()?;
+                    layout.set_table(name, location);
                 }
             }
             if reader.is_at_end() {
@@ -167,7 +169,7 @@ impl<'a> Reader<'a> {
         match word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
             true => Ok((word, at)),
             false => Err(LayoutError {
-                help: Some("write `table: place, …`, or `map`".to_owned()),
+                help: Some("write `table: location, …`, or `map`".to_owned()),
                 ..self.error(at, "expected a name")
             }),
         }
@@ -198,12 +200,12 @@ impl<'a> Reader<'a> {
         LayoutError { help: Some(help), ..self.error(at, format!("`{word}` is no place for it")) }
     }
 
-    fn header_place(&mut self) -> Result<HeaderPlace, LayoutError> {
+    fn header_location(&mut self) -> Result<HeaderLocation, LayoutError> {
         let (word, at) = self.word()?;
         match word {
-            "map" => Ok(HeaderPlace::Map),
-            "attribute" => Ok(HeaderPlace::Attribute),
-            "stream" => Ok(HeaderPlace::Stream),
+            "map" => Ok(HeaderLocation::Map),
+            "attribute" => Ok(HeaderLocation::Attribute),
+            "stream" => Ok(HeaderLocation::Stream),
             _ => Err(self.no_place(word, at, &["map", "attribute", "stream"])),
         }
     }
@@ -215,10 +217,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn table_place(&mut self) -> Result<TablePlace, LayoutError> {
+    fn table_location(&mut self) -> Result<TableLocation, LayoutError> {
         let (word, at) = self.word()?;
         match word {
-            "map" => Ok(TablePlace::Map),
+            "map" => Ok(TableLocation::Map),
             "slots" => self.slots(),
             "appended" => self.appended(),
             "attribute" | "stream" => Err(LayoutError {
@@ -229,12 +231,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn slots(&mut self) -> Result<TablePlace, LayoutError> {
+    fn slots(&mut self) -> Result<TableLocation, LayoutError> {
         self.expect("(")?;
         let bytes = self.number("the width of a slot", MIN_SLOT_BYTES, MAX_SLOT_BYTES)?;
         let count = self.count()?;
         self.expect(")")?;
-        Ok(TablePlace::Slots { bytes, count })
+        Ok(TableLocation::Slots { bytes, count })
     }
 
     fn count(&mut self) -> Result<Option<u32>, LayoutError> {
@@ -244,16 +246,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn appended(&mut self) -> Result<TablePlace, LayoutError> {
+    fn appended(&mut self) -> Result<TableLocation, LayoutError> {
         self.expect("(")?;
         let (word, at) = self.word()?;
         let index = match word {
-            "map" => IndexPlace::Map,
-            "stream" => IndexPlace::Stream { count: self.count()?.unwrap_or(INDEX_COUNT) },
+            "map" => IndexLocation::Map,
+            "stream" => IndexLocation::Stream { count: self.count()?.unwrap_or(INDEX_COUNT) },
             _ => return Err(self.no_place(word, at, &["map", "stream"])),
         };
         self.expect(")")?;
-        Ok(TablePlace::Appended(index))
+        Ok(TableLocation::Appended(index))
     }
 }
 

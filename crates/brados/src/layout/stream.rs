@@ -9,7 +9,7 @@
 //! The heap has one field, which lists its first free blocks (`s4`, see `emit/layout.lua`).
 
 use super::legality::{Illegal, Stored};
-use super::{HeaderPlace, IndexPlace, Layout, TablePlace};
+use super::{HeaderLocation, IndexLocation, Layout, TableLocation};
 use crate::ir::CollectionId;
 use crate::limits::MAX_STREAM_BYTES;
 
@@ -95,17 +95,17 @@ pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Ill
     for id in stored.tables() {
         let name = stored.name(id);
         let (width, count) = match layout.table(name) {
-            TablePlace::Map => continue,
-            TablePlace::Slots { bytes, count: Some(count) } => (bytes, count),
-            TablePlace::Slots { bytes, count: None } => {
+            TableLocation::Map => continue,
+            TableLocation::Slots { bytes, count: Some(count) } => (bytes, count),
+            TableLocation::Slots { bytes, count: None } => {
                 grow(&mut growing, Growing::Slots(id, name, bytes))?;
                 continue;
             }
-            TablePlace::Appended(IndexPlace::Map) => {
+            TableLocation::Appended(IndexLocation::Map) => {
                 grow(&mut growing, Growing::Heap(name))?;
                 continue;
             }
-            TablePlace::Appended(IndexPlace::Stream { count }) => {
+            TableLocation::Appended(IndexLocation::Stream { count }) => {
                 grow(&mut growing, Growing::Heap(name))?;
                 (INDEX_BYTES, count)
             }
@@ -119,7 +119,7 @@ pub(crate) fn divide(stored: &Stored<'_>, layout: &Layout) -> Result<Stream, Ill
         Some(Growing::Heap(_)) => stream.add_heap(0),
         None => {}
     }
-    if layout.header == HeaderPlace::Stream {
+    if layout.header == HeaderLocation::Stream {
         stream.header_bytes = SIGNATURE_BYTES as u32 + stored.header.size() + stream.field_bytes();
     }
     let base = u64::from(stream.header_bytes);

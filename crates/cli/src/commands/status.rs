@@ -8,7 +8,8 @@ use futures::future::join_all;
 use nacre::{Cluster, ClusterFile, Error, ErrorKind, NodeEntry, Result, Sessions};
 use nacre_balance::NodeTraits;
 use nacre_node::{
-    KeptReport, Layouts, NODE_SERVICE, NodeReport, RefusalReport, StorageReport, kept_nodes,
+    Layouts, NODE_SERVICE, NodeReport, RefusalReport, StorageReport, SupervisedReport,
+    supervised_nodes,
 };
 use serde_json::json;
 
@@ -25,7 +26,7 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     let sessions = Sessions::new(file)?;
     let asked = file.nodes().iter().map(|node| ask(&sessions, node));
-    let (reports, kept) = tokio::join!(join_all(asked), kept_nodes(file, NODE_TIMEOUT));
+    let (reports, kept) = tokio::join!(join_all(asked), supervised_nodes(file, NODE_TIMEOUT));
     // From another machine, or without a supervisor, the ends of nodes are unknown.
     let kept = kept.unwrap_or_default();
     if out.is_json() {
@@ -62,7 +63,7 @@ fn is_up(error: &Error) -> Option<bool> {
     (error.kind() != ErrorKind::Denied).then_some(false)
 }
 
-fn nobody_answers(file: &ClusterFile, kept: &[KeptReport]) -> Error {
+fn nobody_answers(file: &ClusterFile, kept: &[SupervisedReport]) -> Error {
     if file.folder().as_os_str().is_empty() {
         let places: Vec<_> =
             file.nodes().iter().filter_map(|node| node.address.as_deref()).collect();
@@ -102,7 +103,7 @@ fn full_disks(file: &ClusterFile, reports: &[(&NodeEntry, Result<NodeReport>)]) 
 }
 
 /// The nodes that ended, why, and what comes of it.
-fn ends(kept: &[KeptReport]) -> String {
+fn ends(kept: &[SupervisedReport]) -> String {
     let lines = kept.iter().filter_map(|node| {
         let end = node.last_end.as_ref()?;
         let next = match node.next_start_at_micros {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nacre::{CallReply, Cluster, ErrorKind, Object};
-use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile};
+use nacre_brados::{LAYOUT_KEY, LayoutSignatures, Value, Whereabouts, compile};
 use nacre_calls::{decode_reply, encode_request};
 use nacre_clock::Random;
 use nacre_conformance::wait::within_deadline;
@@ -164,7 +164,8 @@ pub async fn source(cluster: &Cluster) -> String {
 /// Whether every object is in the layout of the active version, without remains of another layout.
 pub async fn is_settled(cluster: &Cluster, objects: &[Object]) -> bool {
     let compiled = compile(&source(cluster).await).unwrap();
-    let (marks, layout) = (Marks::of(&compiled), compiled.analysis.program.layout().to_string());
+    let (marks, layout) =
+        (LayoutSignatures::of(&compiled), compiled.analysis.program.layout().to_string());
     for object in objects {
         let entry = object.map_get(LAYOUT_KEY).await.unwrap().unwrap();
         if marks.whereabouts(&entry) != Whereabouts::Settled {

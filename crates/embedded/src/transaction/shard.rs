@@ -49,7 +49,7 @@ pub(crate) struct Shard {
 }
 
 /// The view of the tables that transactions share which run together.
-pub(crate) struct Turn {
+pub(crate) struct BatchTables {
     /// Taken before the snapshot.
     pin: Pin,
     tables: TableSnapshot,
@@ -65,13 +65,13 @@ impl Shard {
     /// Runs all of `works`, in order.
     pub fn run_all(&mut self, works: &mut Vec<Work>) {
         self.attempt(|shard| {
-            let turn = shard.turn();
+            let batch = shard.batch_tables();
             for work in works.drain(..) {
                 match work {
-                    Work::Request(asked) => shard.run_request(&turn, asked),
-                    Work::Reclaim { node, reply } => shard.reclaim(&turn, node, reply),
+                    Work::Request(asked) => shard.run_request(&batch, asked),
+                    Work::Reclaim { node, reply } => shard.reclaim(&batch, node, reply),
                     Work::Relocate { segment, owners, reply } => {
-                        shard.relocate(&turn, segment, &owners, reply);
+                        shard.relocate(&batch, segment, &owners, reply);
                     }
                 }
             }
@@ -82,8 +82,8 @@ impl Shard {
     /// Runs one request.
     pub fn run_one(&mut self, asked: Asked) {
         self.attempt(|shard| {
-            let turn = shard.turn();
-            shard.run_request(&turn, asked);
+            let batch = shard.batch_tables();
+            shard.run_request(&batch, asked);
         });
     }
 
@@ -95,25 +95,25 @@ impl Shard {
         }
     }
 
-    fn turn(&mut self) -> Turn {
+    fn batch_tables(&mut self) -> BatchTables {
         // Keep this order. `forget` drops recent changes that are in the tables, so the snapshot
         // must be taken later. The pin keeps the journal segments that the snapshot refers to, so
         // it must be taken earlier.
         self.recent.forget(self.core.read_barrier.applied());
         let pin = self.core.segments.pin();
-        Turn { pin, tables: self.core.tables.snapshot() }
+        BatchTables { pin, tables: self.core.tables.snapshot() }
     }
 
-    pub(crate) fn layers<'a>(&'a self, turn: &'a Turn) -> Layers<'a> {
-        Layers::of_shard(&turn.tables, &self.recent, &self.gaps, &self.cache)
+    pub(crate) fn layers<'a>(&'a self, batch: &'a BatchTables) -> Layers<'a> {
+        Layers::of_shard(&batch.tables, &self.recent, &self.gaps, &self.cache)
     }
 
-    fn run_request(&mut self, turn: &Turn, Asked { request, mut answer }: Asked) {
+    fn run_request(&mut self, batch: &BatchTables, Asked { request, mut answer }: Asked) {
         answer.trail.step("queue", || Fields::default().with("shard", u64::from(self.id)));
-        let result = self.run_transaction(turn, &request);
+        let result = self.run_transaction(batch, &request);
         answer.trail.step("run", || fields_of(&request));
         match result {
-            Ok((reply, outcome)) => self.conclude(turn, *request, answer, reply, outcome),
+            Ok((reply, outcome)) => self.conclude(batch, *request, answer, reply, outcome),
             Err(Failed { error, saw_unsynced }) => self.fail(answer, error, saw_unsynced),
         }
     }
@@ -127,13 +127,17 @@ impl Shard {
         }
     }
 
-    fn run_transaction(&self, turn: &Turn, request: &Request) -> Result<(Reply, Outcome), Failed> {
+    fn run_transaction(
+        &self,
+        batch: &BatchTables,
+        request: &Request,
+    ) -> Result<(Reply, Outcome), Failed> {
         let core = &self.core;
         core.health.check()?;
         core.space.admit(request)?;
         core.tables.admit()?;
         let now_micros = core.clock.now_micros();
-        let (layers, mode) = (self.layers(turn), self.write_mode(now_micros));
+        let (layers, mode) = (self.layers(batch), self.write_mode(now_micros));
         let mut transaction =
             Transaction::begin(layers, &core.segments, &request.header.object, mode)?;
         let results = core.run(request, &mut transaction, now_micros);
@@ -150,7 +154,7 @@ impl Shard {
     /// unsynced, sends the reply at once.
     fn conclude(
         &mut self,
-        turn: &Turn,
+        batch: &BatchTables,
         request: Request,
         answer: Answer,
         reply: Reply,
@@ -163,7 +167,7 @@ impl Shard {
         }
         let held = PendingReply::Reply { answer, reply, object: request.header.object, is_changed };
         if let Err((error, PendingReply::Reply { answer, .. })) =
-            self.append(turn, changes, next_node, held)
+            self.append(batch, changes, next_node, held)
         {
             self.fail(answer, error, saw_unsynced);
         }
@@ -185,7 +189,7 @@ impl Shard {
     /// The errors of [`crate::journal::Journal::slot`], each with `held`; nothing is changed then.
     pub(crate) fn append(
         &mut self,
-        turn: &Turn,
+        batch: &BatchTables,
         mut changes: ChangeSet,
         next_node: u64,
         held: PendingReply,
@@ -204,7 +208,7 @@ impl Shard {
         let group = slot.place().group;
         self.builder.settle(&mut changes, slot.place());
         let changes = Arc::new(changes);
-        let pin = RecordPin::of(&turn.pin);
+        let pin = RecordPin::of(&batch.pin);
         let recorded = Recorded { id, changes: Arc::clone(&changes), pin };
         slot.fill(&self.builder, recorded, held);
         self.progress = Progress { sequence: id.sequence, next_node };

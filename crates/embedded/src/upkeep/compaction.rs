@@ -11,7 +11,7 @@ use crate::entry::layers::Direction;
 use crate::entry::value::{Piece, Value};
 use crate::transaction::change_set::{ChangeSet, Release};
 use crate::transaction::commit::{PendingReply, PendingUpkeepReply};
-use crate::transaction::shard::{Shard, Turn};
+use crate::transaction::shard::{BatchTables, Shard};
 
 /// Entries deleted by one transaction. It takes some milliseconds, so that requests wait no longer.
 const RECLAIM_ENTRIES: usize = 512;
@@ -20,26 +20,26 @@ impl Shard {
     /// Deletes some entries of a dropped node. Replies whether all of them are gone.
     pub(crate) fn reclaim(
         &mut self,
-        turn: &Turn,
+        batch: &BatchTables,
         node: NodeId,
         reply: oneshot::Sender<Result<bool>>,
     ) {
-        let (changes, is_gone) = match self.emptied(turn, node) {
+        let (changes, is_gone) = match self.emptied(batch, node) {
             Ok(emptied) => emptied,
             Err(error) => return drop(reply.send(Err(error))),
         };
         let held = PendingReply::Upkeep(PendingUpkeepReply::Reclaimed { reply, is_gone });
         if let Err((error, PendingReply::Upkeep(held))) =
-            self.append(turn, changes, self.next_node(), held)
+            self.append(batch, changes, self.next_node(), held)
         {
             held.answer(&Err(error));
         }
     }
 
     /// Returns deletions of some of a node's entries, and whether these are the last ones.
-    fn emptied(&self, turn: &Turn, node: NodeId) -> Result<(ChangeSet, bool)> {
+    fn emptied(&self, batch: &BatchTables, node: NodeId) -> Result<(ChangeSet, bool)> {
         let entries: Vec<(Key, Value)> = self
-            .layers(turn)
+            .layers(batch)
             .scan_prefix(&key::node_prefix(node), Direction::Forward)
             .take(RECLAIM_ENTRIES)
             .collect::<Result<_>>()?;
@@ -63,17 +63,17 @@ impl Shard {
     /// it afterwards if they are passed in the same call.
     pub(crate) fn relocate(
         &mut self,
-        turn: &Turn,
+        batch: &BatchTables,
         segment: u32,
         owners: &[Key],
         reply: oneshot::Sender<Result<u64>>,
     ) {
-        let (changes, bytes) = match self.moved(turn, segment, owners) {
+        let (changes, bytes) = match self.moved(batch, segment, owners) {
             Ok(moved) => moved,
             Err(error) => return drop(reply.send(Err(error))),
         };
         let held = PendingReply::Upkeep(PendingUpkeepReply::Relocated { reply, bytes });
-        match self.append(turn, changes, self.next_node(), held) {
+        match self.append(batch, changes, self.next_node(), held) {
             Err((error, PendingReply::Upkeep(held))) => held.answer(&Err(error)),
             _ => self.core.counters.relocated_bytes.add(bytes),
         }
@@ -81,7 +81,7 @@ impl Shard {
 
     /// Copies the payloads that `owners` have in `segment`. Returns the changes, and the number of
     /// bytes copied.
-    fn moved(&self, turn: &Turn, segment: u32, owners: &[Key]) -> Result<(ChangeSet, u64)> {
+    fn moved(&self, batch: &BatchTables, segment: u32, owners: &[Key]) -> Result<(ChangeSet, u64)> {
         let mut changes = ChangeSet::default();
         let mut moved: Vec<(Piece, Bytes)> = Vec::new();
         for owner in owners {
@@ -90,7 +90,7 @@ impl Shard {
             if changes.entries.contains_key(owner) {
                 continue;
             }
-            let Some(Value::Pieces(mut pieces)) = self.layers(turn).get(owner)? else { continue };
+            let Some(Value::Pieces(mut pieces)) = self.layers(batch).get(owner)? else { continue };
             let mut is_moved = false;
             for piece in &mut pieces {
                 if piece.source.address().is_some_and(|address| address.segment == segment) {

@@ -9,8 +9,8 @@ use super::report::{CephFsReport, MeasuredFinding, MeasuredTrial};
 use super::trial::{Balancer, CephFsTrial, Conditions, losses_of, settings};
 use super::{compilations, creates};
 use crate::figure_chart::FigureChart;
-use crate::kept::Measurement;
 use crate::simulated::SimulatedFigure;
+use crate::stored_report::Measurement;
 
 /// A figure that is measured on CephFS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use nacre_cephfs::RankCounters;
 use serde::{Deserialize, Serialize};
 
 use crate::figure_chart::{FigureChart, rounded};
-use crate::kept::{Kept, Measurement};
 use crate::report::Spread;
+use crate::stored_report::{Measurement, StoredReport};
 
 /// What came of a figure on CephFS.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -157,7 +157,7 @@ impl MeasuredFinding {
     }
 }
 
-impl Kept for CephFsReport {}
+impl StoredReport for CephFsReport {}
 
 #[cfg(test)]
 mod tests {

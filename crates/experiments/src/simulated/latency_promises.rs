@@ -206,7 +206,7 @@ fn traces(rates: [f64; 3], spread: Spread, seed: u64) -> [Trace; 3] {
                 at: Duration::from_secs_f64(at),
                 kind: IoKind::Write,
                 bytes: REQUEST_BYTES.into(),
-                place: TraceLocation::Object { name },
+                location: TraceLocation::Object { name },
             });
             let chance = (1 + random.below(1 << 53)) as f64 / (1u64 << 53) as f64;
             at -= chance.ln() / rate;
@@ -285,7 +285,7 @@ fn busiest(traces: &[Trace; 3], treatments: &[Treatment; 3]) -> f64 {
 }
 
 fn target_of(record: &TraceRecord) -> usize {
-    match record.place {
+    match record.location {
         TraceLocation::Object { name } => name,
         TraceLocation::Unknown | TraceLocation::Block { .. } => 0,
     }

@@ -5,8 +5,8 @@ use nacre_balance::CostModel;
 use serde::{Deserialize, Serialize};
 
 use crate::figure_chart::{FigureChart, rounded};
-use crate::kept::Kept;
 use crate::recorded_build::BuildSummary;
+use crate::stored_report::StoredReport;
 
 /// The result of a simulated figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,4 +59,4 @@ impl Finding {
     }
 }
 
-impl Kept for SimulatedReport {}
+impl StoredReport for SimulatedReport {}

@@ -171,7 +171,7 @@ impl Log {
     pub async fn read_range(&self, from: u64, limit: usize) -> Result<Vec<ReadSlot>> {
         let limit = limit.min(MAX_READ_POSITIONS) as u64;
         let end = from.saturating_add(limit);
-        let mut tail = self.0.views.known().final_below;
+        let mut tail = self.0.views.cached().final_below;
         if tail < end {
             tail = self.tail().await?;
         }

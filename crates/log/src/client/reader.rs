@@ -9,7 +9,7 @@ use nacre_object::{Error, Result};
 use tokio::time::Instant;
 
 use super::options::Entry;
-use super::view_cache::{KnownView, ViewCache};
+use super::view_cache::{CachedView, ViewCache};
 use crate::limits::{READ_BYTES, READ_SHARE_BYTES};
 use crate::record;
 use crate::storage::{
@@ -56,17 +56,17 @@ impl Reader {
     pub async fn read(&self, positions: &[u64], deadline: Instant) -> Result<Vec<Option<Entry>>> {
         let mut found: Vec<Option<Found>> = vec![None; positions.len()];
         let mut backoff = Backoff::new();
-        let mut known = self.views.known();
+        let mut cached = self.views.cached();
         loop {
-            let failure = self.read_round(&known, positions, &mut found).await?;
+            let failure = self.read_round(&cached, positions, &mut found).await?;
             let count = found.iter().take_while(|state| state.is_some()).count();
             let bytes: usize = found.iter().flatten().map(data_bytes).sum();
             let is_final = |(state, position): &(&Option<Found>, &u64)| {
-                **position < known.final_below || is_data(state)
+                **position < cached.final_below || is_data(state)
             };
             let believed = found.iter().zip(positions).take(count).take_while(is_final).count();
             if count == positions.len() || (count > 0 && bytes >= READ_BYTES as usize) {
-                if believed == count || !go_on_by(self.stored().await?, &mut known, &mut found) {
+                if believed == count || !go_on_by(self.stored().await?, &mut cached, &mut found) {
                     found.truncate(count);
                     return entries_of(found.into_iter().flatten(), positions);
                 }
@@ -85,32 +85,32 @@ impl Reader {
             let next = match failure {
                 CallFailure::Unsealed => self.stored().await?,
                 CallFailure::Stale | CallFailure::Failed(_) => {
-                    self.views.later_than(known.view.epoch()).await?;
-                    self.views.known()
+                    self.views.later_than(cached.view.epoch()).await?;
+                    self.views.cached()
                 }
-                CallFailure::NoAnswer(_) => self.views.known(),
+                CallFailure::NoAnswer(_) => self.views.cached(),
             };
             let asks_anew = next.is_stored();
-            if !go_on_by(next, &mut known, &mut found) && !asks_anew {
+            if !go_on_by(next, &mut cached, &mut found) && !asks_anew {
                 backoff.wait().await;
             }
         }
     }
 
     /// Reads the stored view now. It is final for all positions that were issued before.
-    async fn stored(&self) -> Result<KnownView> {
-        Ok(KnownView::stored(self.views.read_now().await?))
+    async fn stored(&self) -> Result<CachedView> {
+        Ok(CachedView::stored(self.views.read_now().await?))
     }
 
     /// Reads each position that is not found yet, once. Returns one of the failures, if there was
     /// any.
     async fn read_round(
         &self,
-        known: &KnownView,
+        cached: &CachedView,
         positions: &[u64],
         found: &mut [Option<Found>],
     ) -> Result<Option<CallFailure>> {
-        let view = &*known.view;
+        let view = &*cached.view;
         let mut by_place: BTreeMap<EntryLocation, Vec<Wanted>> = BTreeMap::new();
         for (index, position) in positions.iter().copied().enumerate() {
             if found[index].is_some() {
@@ -137,7 +137,7 @@ impl Reader {
                     }
                 }
                 Err(CallFailure::Failed(error)) => return Err(error),
-                Err(CallFailure::Unsealed) if known.is_stored() => {
+                Err(CallFailure::Unsealed) if cached.is_stored() => {
                     wanted.iter().for_each(|(index, _)| found[*index] = Some(Found::Lost));
                 }
                 Err(other) => failure = Some(other),
@@ -164,12 +164,12 @@ impl Reader {
 ///
 /// A position has the same data under every view, so found data is kept. All other results are
 /// dropped, because a later view may have their positions on other objects.
-fn go_on_by(next: KnownView, known: &mut KnownView, found: &mut [Option<Found>]) -> bool {
-    let is_later = next.view.epoch() > known.view.epoch();
+fn go_on_by(next: CachedView, cached: &mut CachedView, found: &mut [Option<Found>]) -> bool {
+    let is_later = next.view.epoch() > cached.view.epoch();
     if is_later {
         found.iter_mut().filter(|state| !is_data(state)).for_each(|state| *state = None);
     }
-    *known = next;
+    *cached = next;
     is_later
 }
 

@@ -36,13 +36,13 @@ pub(crate) struct Issued {
 /// A view and a bound. Later views of the same sequencer have each position below the bound on the
 /// same object.
 #[derive(Debug, Clone)]
-pub(crate) struct KnownView {
+pub(crate) struct CachedView {
     pub view: Arc<View>,
     /// See [`Issued`].
     pub final_below: u64,
 }
 
-impl KnownView {
+impl CachedView {
     /// A view read from the store after the request began. Every position that was issued before
     /// the request began is on the object that this view names.
     pub fn stored(view: Arc<View>) -> Self {
@@ -68,9 +68,9 @@ impl ViewCache {
     }
 
     /// The cached view and its bound, both read at the same time.
-    pub fn known(&self) -> KnownView {
+    pub fn cached(&self) -> CachedView {
         let known = self.0.read();
-        KnownView { view: known.record.clone(), final_below: known.facts.below }
+        CachedView { view: known.record.clone(), final_below: known.facts.below }
     }
 
     pub fn get(&self) -> Arc<View> {

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use nacre_brados::layout::most_rows_in_stream;
-use nacre_brados::{Compiled, Marks, Whereabouts};
+use nacre_brados::{Compiled, LayoutSignatures, Whereabouts};
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{ClassName, ErrorKind, Result};
 use nacre_tuner::{Objects, Rows};
@@ -44,7 +44,7 @@ impl Layouts {
     pub async fn census(&self, class: &ClassName) -> Result<Objects> {
         let source = self.cluster.programs().show(&program_of(class)?, None).await?.source;
         let compiled = compiled(&source)?;
-        let marks = Marks::of(&compiled);
+        let marks = LayoutSignatures::of(&compiled);
         let mut found = Found::default();
         for name in self.cluster.pools().await? {
             count(&self.cluster.pool(name.as_str()).await?, &marks, &mut found).await?;
@@ -54,7 +54,7 @@ impl Layouts {
     }
 }
 
-async fn count(pool: &Pool, marks: &Marks, found: &mut Found) -> Result<()> {
+async fn count(pool: &Pool, marks: &LayoutSignatures, found: &mut Found) -> Result<()> {
     let mut after = None;
     loop {
         let page = pool.list(after, "", MAX_LIST_ENTRIES).await?;

@@ -1,5 +1,5 @@
 //! Decides the next step when a class changes to another layout (another way to store its rows). It
-//! is a pure state machine; the keeper (`keeper`) carries out the steps.
+//! is a pure state machine; the layout task (`layout_task`) carries out the steps.
 //!
 //! The next step follows from the recorded phase and from the active version. So any process that
 //! reads the record can continue the change, even after a person has activated another version. The
@@ -227,11 +227,11 @@ mod tests {
         assert_eq!(change(walk(2)).destination(), "map");
     }
 
-    /// At random times, keepers (the tasks that carry a change out) die, and people roll the change
-    /// back. Even so, the target never becomes active before the bridge is live everywhere, and all
-    /// objects end in the layout of the active version.
+    /// At random times, layout tasks die, and people roll the change back. Even so, the target never
+    /// becomes active before the bridge is live everywhere, and all objects end in the layout of
+    /// the active version.
     #[test]
-    fn all_objects_end_in_the_active_layout_although_keepers_die_at_any_time() {
+    fn all_objects_end_in_the_active_layout_although_layout_tasks_die_at_any_time() {
         for seed in 0..300 {
             let mut random = Random::seeded(seed);
             let (mut record, mut active, mut bridge_is_everywhere) =
@@ -245,7 +245,7 @@ mod tests {
                     (active, rollbacks, activations) = (active - 1, rollbacks - 1, activations + 1);
                 }
                 let step = record.next(Some(Activation { version: active, number: activations }));
-                // The keeper may die before it carries out the step, or before it records the step.
+                // The task may die before it carries out the step, or before it records the step.
                 let (dies_before, dies_after) = (random.one_in(4), random.one_in(4));
                 match step {
                     _ if dies_before => {}

@@ -1,5 +1,5 @@
 //! Changes the layout of a running class while clients use the class. The command `nacre brados
-//! adopt` and the keepers of storage nodes use this module.
+//! adopt` and the layout tasks of storage nodes use this module.
 //!
 //! The source of a class in Brados says where the class keeps its rows. For a new layout,
 //! [`Layouts::adopt`] stores two more versions of the class, a *bridge* and a *target* (`sources`).
@@ -8,7 +8,7 @@
 //! location. New objects have the target's layout from the beginning.
 //!
 //! The map `layouts` records the progress (`record`, `change`). One process at a time does the work
-//! (`lease`, `keeper`), and any process can continue where another stopped. `nacre program
+//! (`lease`, `layout_task`), and any process can continue where another stopped. `nacre program
 //! rollback` returns the class to its former version at any time; the walk then moves the objects
 //! back.
 //!
@@ -19,18 +19,18 @@
 
 mod census;
 mod change;
-mod keeper;
+mod layout_task;
 mod record;
 mod sources;
 mod walk;
 
 use nacre::Cluster;
-use nacre_brados::Marks;
+use nacre_brados::LayoutSignatures;
 use nacre_object::{ClassName, Error, Result};
 use nacre_registry::{Activation, Change, Event, ProgramId, ProgramKind, ProgramSite, Severity};
 
 pub use self::change::{LayoutChange, Phase, Walk};
-pub use self::keeper::LayoutKeeper;
+pub use self::layout_task::LayoutTask;
 pub use self::record::ClassLayout;
 use self::record::layouts_map;
 use self::sources::{Sources, compiled};
@@ -74,7 +74,7 @@ impl Layouts {
         Ok((active, source))
     }
 
-    /// Starts to change a class to a layout. The [`LayoutKeeper`]s do the work.
+    /// Starts to change a class to a layout. The [`LayoutTask`]s do the work.
     ///
     /// # Errors
     /// `NotFound` if the class is not active. `Invalid` if the layout is impossible for the class,
@@ -116,14 +116,14 @@ impl Layouts {
     /// also move that class's objects.
     async fn refuse_twins(&self, class: &ClassName, sources: &Sources) -> Result<()> {
         let programs = self.cluster.programs();
-        let own = Marks::of(&compiled(&sources.target)?);
+        let own = LayoutSignatures::of(&compiled(&sources.target)?);
         for other in programs.list(Some(ProgramKind::Class)).await? {
             if other.id.name.as_str() == class.as_str() || other.active.is_none() {
                 continue;
             }
             let source = programs.show(&other.id, other.active).await?.source;
             let Ok(others) = compiled(&source) else { continue };
-            if Marks::of(&others).overlap(&own) {
+            if LayoutSignatures::of(&others).overlap(&own) {
                 let text = format!("{} keeps the same tables as {class}", other.id);
                 return Err(Error::conflict(text)
                     .hint("migrate the objects one by one: nacre class migrate"));

@@ -71,7 +71,7 @@ pub(super) fn compiled(source: &str) -> Result<Compiled> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use nacre_brados::{Marks, Whereabouts};
+    use nacre_brados::{LayoutSignatures, Whereabouts};
 
     use super::*;
 
@@ -97,9 +97,10 @@ end
         assert_eq!(layouts(&sources.target), ("kv: slots(64)".into(), vec!["map".into()]));
         assert_eq!(sources.former, "map");
         let [plain, bridge, target] = [KV, &sources.bridge, &sources.target]
-            .map(|source| Marks::of(&compiled(source).unwrap()));
+            .map(|source| LayoutSignatures::of(&compiled(source).unwrap()));
         assert!(plain.overlap(&bridge) && bridge.overlap(&target));
-        let entry = |marks: &Marks| format!("{marks:?}").split('"').nth(1).unwrap().to_owned();
+        let entry =
+            |marks: &LayoutSignatures| format!("{marks:?}").split('"').nth(1).unwrap().to_owned();
         let (in_map, in_slots) = (entry(&bridge), entry(&target));
         assert_eq!(target.whereabouts(in_slots.as_bytes()), Whereabouts::Settled);
         assert_eq!(target.whereabouts(in_map.as_bytes()), Whereabouts::Elsewhere);

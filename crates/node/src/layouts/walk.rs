@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use nacre_brados::{LAYOUT_KEY, Marks, Whereabouts};
+use nacre_brados::{LAYOUT_KEY, LayoutSignatures, Whereabouts};
 use nacre_object::{ClassName, Error, ErrorKind, ObjectName, PoolName, Result};
 
 use super::change::{Onward, Walk};
@@ -27,7 +27,7 @@ const PAUSE_AFTER_STEP: Duration = Duration::from_millis(4);
 pub(super) struct Walker<'a> {
     pub cluster: &'a Cluster,
     pub class: &'a ClassName,
-    pub marks: &'a Marks,
+    pub marks: &'a LayoutSignatures,
 }
 
 /// The result of one page.
@@ -116,7 +116,7 @@ fn is_passing(error: &Error) -> bool {
 }
 
 /// Whether an object belongs to the class with these marks, and in which layout it is.
-pub(super) async fn whereabouts(object: &Object, marks: &Marks) -> Result<Whereabouts> {
+pub(super) async fn whereabouts(object: &Object, marks: &LayoutSignatures) -> Result<Whereabouts> {
     match object.map_get(LAYOUT_KEY).await {
         Ok(Some(entry)) => Ok(marks.whereabouts(&entry)),
         Ok(None) => Ok(Whereabouts::Foreign),

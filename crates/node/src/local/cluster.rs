@@ -14,7 +14,7 @@ use nacre_rados::RadosOptions;
 use nacre_slo::NodeSlo;
 
 use super::node::LocalNode;
-use crate::layouts::{LayoutKeeper, Layouts};
+use crate::layouts::{LayoutTask, Layouts};
 
 /// A cluster whose classes and sequencers run in this process. It dereferences to [`Cluster`], so
 /// programs use it in the same way. It is cheap to clone; the process serves the cluster until the
@@ -90,11 +90,11 @@ impl LocalCluster {
         self.node.slo()
     }
 
-    /// Runs a keeper for the layouts of classes in this process, until the keeper is dropped.
-    pub fn keep_layouts(&self) -> LayoutKeeper {
+    /// Runs a layout task in this process, until it is dropped.
+    pub fn keep_layouts(&self) -> LayoutTask {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let (node, incarnation) = (self.node.name.clone(), clock.now_micros());
-        LayoutKeeper::start(Layouts::of(&self.cluster), node, incarnation, clock)
+        LayoutTask::start(Layouts::of(&self.cluster), node, incarnation, clock)
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) use self::process::ProcessStat;
 use self::programs::ProgramsCollector;
 use self::requests::RequestsCollector;
 use self::supervisor::SupervisorCollector;
-use crate::supervisor::KeptNode;
+use crate::supervisor::SupervisedNode;
 
 /// The prefix of the names of nacre's metrics.
 const PREFIX: &str = "nacre";
@@ -64,7 +64,7 @@ impl Metrics {
     }
 
     /// Adds the nodes a supervisor keeps.
-    pub fn supervisor(&mut self, nodes: Vec<KeptNode>) {
+    pub fn supervisor(&mut self, nodes: Vec<SupervisedNode>) {
         self.add(SupervisorCollector(nodes));
     }
 

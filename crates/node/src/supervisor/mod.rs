@@ -1,11 +1,11 @@
 //! Runs a cluster's nodes as child processes, and restarts nodes that die.
 //!
-//! Each node has one keeper task. The keeper starts the process, and waits until it writes `ready`
-//! to its standard output. Then the keeper waits until the process ends or an order arrives. If a
-//! node dies without an order, its keeper restarts it after a pause, which doubles up to a bound. A
+//! Each node has one task. The task starts the process, and waits until it writes `ready`
+//! to its standard output. Then the task waits until the process ends or an order arrives. If a
+//! node dies without an order, its task restarts it after a pause, which doubles up to a bound. A
 //! node that was killed with `hold` stays down until it is resumed.
 //!
-//! The keeper reports why its node ended: on standard error, each reason at most once a minute, and
+//! The task reports why its node ended: on standard error, each reason at most once a minute, and
 //! by the service `supervisor`. If a node repeatedly fails to start, the supervisor marks it as
 //! down in the cluster's maps, so that no process waits for it.
 //!
@@ -16,11 +16,11 @@
 
 mod absence;
 mod complaints;
-mod kept_node;
 mod node_events;
 mod node_task;
 mod privacy;
 mod service;
+mod supervised_node;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -30,8 +30,8 @@ use nacre::{ClusterFile, FolderLock, NodeEntry};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 
-pub use kept_node::{KeptNode, KeptReport, NodeEnd, NodeState};
-pub use service::kept_nodes;
+pub use service::supervised_nodes;
+pub use supervised_node::{NodeEnd, NodeState, SupervisedNode, SupervisedReport};
 
 use self::node_task::{ChildPlan, NodeTask, Order};
 use self::service::{Answering, answer};
@@ -58,7 +58,7 @@ fn parse_ready(line: &str) -> Option<SocketAddr> {
 #[derive(Debug)]
 pub struct Supervisor {
     cluster: ClusterFile,
-    keepers: Vec<NodeTask>,
+    tasks: Vec<NodeTask>,
     targets: Arc<ScrapeTargets>,
     /// Until it is stopped.
     answering: Option<Answering>,
@@ -112,19 +112,19 @@ impl Supervisor {
                 targets: Arc::clone(&targets),
             }
         };
-        let keepers: Vec<_> = cluster
+        let tasks: Vec<_> = cluster
             .nodes()
             .iter()
             .map(|node| NodeTask::start(&cluster, node, plan(node)))
             .collect();
         let mut metrics = Metrics::of_process(SystemClock::default().now_micros());
-        let kept: Vec<_> = keepers.iter().map(NodeTask::kept).collect();
-        metrics.supervisor(kept.clone());
+        let nodes: Vec<_> = tasks.iter().map(NodeTask::supervised).collect();
+        metrics.supervisor(nodes.clone());
         let _metrics = listener.serve(metrics);
         let answering = None;
-        let mut supervisor = Self { cluster, keepers, targets, answering, _metrics, _lock: lock };
+        let mut supervisor = Self { cluster, tasks, targets, answering, _metrics, _lock: lock };
         let begun = tokio::select! {
-            begun = supervisor.begin(kept) => begun.map(|()| true),
+            begun = supervisor.begin(nodes) => begun.map(|()| true),
             () = interrupted => Ok(false),
         };
         if let Ok(true) = begun {
@@ -146,8 +146,8 @@ impl Supervisor {
 
     /// Every node with its state.
     pub fn states(&self) -> Vec<(String, NodeState)> {
-        let state = |keeper: &NodeTask| (keeper.node.name.clone(), keeper.state.borrow().clone());
-        self.keepers.iter().map(state).collect()
+        let state = |task: &NodeTask| (task.node.name.clone(), task.state.borrow().clone());
+        self.tasks.iter().map(state).collect()
     }
 
     /// Kills a node with SIGKILL and returns when it is gone. With `hold` the node stays down.
@@ -155,13 +155,13 @@ impl Supervisor {
     /// # Errors
     /// `NotFound` for an unknown node, `Unavailable` if it is not up.
     pub async fn kill(&self, name: &str, hold: bool) -> Result<()> {
-        let keeper = self.keeper(name)?;
-        let NodeState::Up { pid } = *keeper.state.borrow() else {
+        let task = self.task(name)?;
+        let NodeState::Up { pid } = *task.state.borrow() else {
             return Err(Error::unavailable(format!("node {name} does not run"))
                 .hint("see why: nacre status"));
         };
-        let mut state = keeper.state.clone();
-        keeper.order(Order::Kill { hold }).await?;
+        let mut state = task.state.clone();
+        task.order(Order::Kill { hold }).await?;
         let gone = |state: &NodeState| *state != NodeState::Up { pid };
         state.wait_for(gone).await.map_err(|_| Error::unavailable("the supervisor is stopping"))?;
         Ok(())
@@ -172,7 +172,7 @@ impl Supervisor {
     /// # Errors
     /// `NotFound` for an unknown node, `Unavailable` if it does not start.
     pub async fn resume(&self, name: &str) -> Result<()> {
-        self.keeper(name)?.order(Order::Resume).await?;
+        self.task(name)?.order(Order::Resume).await?;
         self.up(name).await
     }
 
@@ -181,7 +181,7 @@ impl Supervisor {
     /// # Errors
     /// `NotFound` for an unknown node, `Unavailable` if it is stopped.
     pub async fn up(&self, name: &str) -> Result<()> {
-        let mut state = self.keeper(name)?.state.clone();
+        let mut state = self.task(name)?.state.clone();
         let settled = |s: &NodeState| matches!(s, NodeState::Up { .. } | NodeState::Stopped);
         match state.wait_for(settled).await.as_deref() {
             Ok(NodeState::Up { .. }) => Ok(()),
@@ -211,44 +211,44 @@ impl Supervisor {
     }
 
     async fn order_all(&self, order: impl Fn() -> Order) {
-        for keeper in &self.keepers {
-            // If this fails, the keeper has ended, and its node with it.
-            let _ = keeper.orders.send(order()).await;
+        for task in &self.tasks {
+            // If this fails, the task has ended, and its node with it.
+            let _ = task.orders.send(order()).await;
         }
     }
 
-    /// Waits until no keeper is left.
+    /// Waits until no task is left.
     async fn all_gone(&mut self) {
-        for keeper in &mut self.keepers {
-            if !keeper.task.is_finished() {
-                let _ = (&mut keeper.task).await;
+        for task in &mut self.tasks {
+            if !task.handle.is_finished() {
+                let _ = (&mut task.handle).await;
             }
         }
     }
 
-    fn keeper(&self, name: &str) -> Result<&NodeTask> {
+    fn task(&self, name: &str) -> Result<&NodeTask> {
         self.cluster.node(name)?;
-        let found = self.keepers.iter().find(|keeper| keeper.node.name == name);
+        let found = self.tasks.iter().find(|task| task.node.name == name);
         found.ok_or_else(|| {
             Error::not_found(format!("the cluster has no node {name:?}"))
                 .hint("list the nodes: nacre status")
         })
     }
 
-    async fn begin(&mut self, kept: Vec<KeptNode>) -> Result<()> {
-        self.answering = Some(answer(&self.cluster, kept).await?);
+    async fn begin(&mut self, nodes: Vec<SupervisedNode>) -> Result<()> {
+        self.answering = Some(answer(&self.cluster, nodes).await?);
         self.all_up().await
     }
 
     /// Waits for the first start of every node. It is an error if a node ends before it was ready.
     async fn all_up(&self) -> Result<()> {
-        for keeper in &self.keepers {
-            let mut state = keeper.state.clone();
+        for task in &self.tasks {
+            let mut state = task.state.clone();
             let settled = state.wait_for(|state| *state != NodeState::Starting).await;
             if let Ok(NodeState::Down { reason, .. }) = settled.as_deref() {
-                let why = keeper.log.why_it_ended(reason);
-                let text = format!("{} did not start: {why}", keeper.node.name);
-                let log = keeper.log.path().display();
+                let why = task.log.why_it_ended(reason);
+                let text = format!("{} did not start: {why}", task.node.name);
+                let log = task.log.path().display();
                 return Err(Error::unavailable(text).hint(format!("its log is {log}")));
             }
         }

@@ -19,9 +19,9 @@ use tokio::time;
 
 use super::absence::Absence;
 use super::complaints::Complaints;
-use super::kept_node::{History, KeptNode, NodeEnd, NodeState};
 use super::node_events::NodeEvents;
 use super::parse_ready;
+use super::supervised_node::{History, NodeEnd, NodeState, SupervisedNode};
 use crate::log_tail::LogTail;
 use crate::membership::LEAVE_TIMEOUT;
 use crate::node_lock::PATIENCE;
@@ -62,7 +62,7 @@ pub(super) struct NodeTask {
     history: Arc<History>,
     /// The part of the node's log since the supervisor started.
     pub log: LogTail,
-    pub task: JoinHandle<()>,
+    pub handle: JoinHandle<()>,
 }
 
 impl NodeTask {
@@ -71,7 +71,7 @@ impl NodeTask {
         let (set_state, state) = watch::channel(NodeState::Starting);
         let history = Arc::<History>::default();
         let log = LogTail::from_now(plan.log.clone());
-        let kept = Kept {
+        let runner = NodeRunner {
             plan,
             state: set_state,
             history: Arc::clone(&history),
@@ -82,13 +82,13 @@ impl NodeTask {
             has_served: false,
             is_told_of: false,
         };
-        let task = tokio::spawn(kept.keep(inbox));
-        Self { node: node.clone(), orders, state, history, log, task }
+        let handle = tokio::spawn(runner.keep_running(inbox));
+        Self { node: node.clone(), orders, state, history, log, handle }
     }
 
-    pub fn kept(&self) -> KeptNode {
+    pub fn supervised(&self) -> SupervisedNode {
         let (state, history) = (self.state.clone(), Arc::clone(&self.history));
-        KeptNode { name: self.node.name.clone(), state, history }
+        SupervisedNode { name: self.node.name.clone(), state, history }
     }
 
     pub async fn order(&self, order: Order) -> Result<()> {
@@ -125,7 +125,7 @@ impl ChildPlan {
     }
 }
 
-/// What a keeper does next.
+/// What the runner does next.
 enum Next {
     /// Start the node again. It ended for this reason.
     Restart(String, Asked),
@@ -140,9 +140,9 @@ enum Asked {
     No,
 }
 
-/// A node, as its task keeps it.
+/// Keeps the process of one node running. One task of the supervisor runs it.
 #[derive(Debug)]
-struct Kept {
+struct NodeRunner {
     plan: ChildPlan,
     state: watch::Sender<NodeState>,
     history: Arc<History>,
@@ -157,8 +157,8 @@ struct Kept {
     is_told_of: bool,
 }
 
-impl Kept {
-    async fn keep(mut self, mut orders: mpsc::Receiver<Order>) {
+impl NodeRunner {
+    async fn keep_running(mut self, mut orders: mpsc::Receiver<Order>) {
         let mut pause = RESTART_PAUSE_MIN;
         loop {
             self.state.send_replace(NodeState::Starting);
@@ -179,7 +179,7 @@ impl Kept {
                 Next::Finish => false,
                 Next::Hold => {
                     self.events.ended("killed, to stay down", self.clock.monotonic());
-                    self.state.send_replace(NodeState::Held);
+                    self.state.send_replace(NodeState::HeldDown);
                     wait_for_resume(&mut orders).await
                 }
                 Next::Restart(reason, asked) => {

@@ -3,7 +3,7 @@
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
-//! | `nodes` | – | a [`KeptReport`] for each node, as a JSON array |
+//! | `nodes` | – | a [`SupervisedReport`] for each node, as a JSON array |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::SUPERVISOR;
-use super::kept_node::{KeptNode, KeptReport};
+use super::supervised_node::{SupervisedNode, SupervisedReport};
 
 /// The service's name on the wire.
 const SUPERVISOR_SERVICE: &str = "supervisor";
 
 #[derive(Debug)]
-struct SupervisorService(Vec<KeptNode>);
+struct SupervisorService(Vec<SupervisedNode>);
 
 #[async_trait]
 impl Service for SupervisorService {
@@ -34,7 +34,7 @@ impl Service for SupervisorService {
                 "{SUPERVISOR_SERVICE} has no method {method:?}"
             )));
         }
-        let reports: Vec<_> = self.0.iter().map(KeptNode::report).collect();
+        let reports: Vec<_> = self.0.iter().map(SupervisedNode::report).collect();
         let text = serde_json::to_vec(&reports);
         text.map(Bytes::from).map_err(|error| Error::invalid(format!("the reports: {error}")))
     }
@@ -59,7 +59,7 @@ impl Answering {
 ///
 /// # Errors
 /// `Denied` or `Invalid` if the socket cannot be made.
-pub(super) async fn answer(cluster: &ClusterFile, nodes: Vec<KeptNode>) -> Result<Answering> {
+pub(super) async fn answer(cluster: &ClusterFile, nodes: Vec<SupervisedNode>) -> Result<Answering> {
     let listener = Listener::bind(&cluster.supervisor()?).await?;
     let name = NodeName::new(SUPERVISOR)?;
     let server = Server::builder(name, SystemClock::default().now_micros())
@@ -80,7 +80,10 @@ pub(super) async fn answer(cluster: &ClusterFile, nodes: Vec<KeptNode>) -> Resul
 ///
 /// # Errors
 /// `Unavailable` if no supervisor answers in time, `Unsupported` from another machine.
-pub async fn kept_nodes(cluster: &ClusterFile, patience: Duration) -> Result<Vec<KeptReport>> {
+pub async fn supervised_nodes(
+    cluster: &ClusterFile,
+    patience: Duration,
+) -> Result<Vec<SupervisedReport>> {
     let session = Session::open(cluster.supervisor()?, SessionOptions::default());
     let answer = session.query(SUPERVISOR_SERVICE, "nodes", Bytes::new(), patience).await?;
     serde_json::from_slice(&answer).map_err(|error| {

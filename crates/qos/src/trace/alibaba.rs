@@ -7,7 +7,7 @@ use std::time::Duration;
 use nacre_object::Result;
 
 use super::fields::{comma_fields, kind, number, size, ticks};
-use super::reader::{Line, LineReader, RawPlace, RawRecord};
+use super::reader::{Line, LineReader, RawLocation, RawRecord};
 
 /// Reads the lines.
 pub(super) struct Lines;
@@ -22,7 +22,7 @@ impl LineReader for Lines {
             at: ticks(timestamp, Duration::from_micros(1))?,
             kind: kind(opcode, "R", "W")?,
             bytes: size(length)?,
-            place: RawPlace::Block { volume, offset: number(offset, "offset")? },
+            location: RawLocation::Block { volume, offset: number(offset, "offset")? },
         }))
     }
 }

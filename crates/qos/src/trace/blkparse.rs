@@ -7,7 +7,7 @@
 use nacre_object::{Error, Result};
 
 use super::fields::{SECTOR_BYTES, seconds, sectors, size_in};
-use super::reader::{Line, LineReader, RawPlace, RawRecord};
+use super::reader::{Line, LineReader, RawLocation, RawRecord};
 use crate::IoKind;
 
 /// Reads the lines.
@@ -55,8 +55,8 @@ impl LineReader for Lines {
             return Err(Error::invalid("there is no + between the sector and the size"));
         }
         let bytes = size_in(next("size")?, SECTOR_BYTES)?;
-        let place = RawPlace::Block { volume: device, offset };
-        Ok(Line::Request(RawRecord { at, kind, bytes, place }))
+        let location = RawLocation::Block { volume: device, offset };
+        Ok(Line::Request(RawRecord { at, kind, bytes, location }))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use nacre_object::{Error, Result};
 
 use super::fields::{number, size, ticks};
-use super::reader::{Line, LineReader, RawPlace, RawRecord};
+use super::reader::{Line, LineReader, RawLocation, RawRecord};
 use crate::IoKind;
 
 /// A version of the format.
@@ -77,8 +77,8 @@ impl LineReader for Lines {
         let offset = number(next(&mut fields, "offset")?, "offset")?;
         let bytes = size(next(&mut fields, "length")?)?;
         self.requests += 1;
-        let place = RawPlace::Block { volume: file, offset };
-        Ok(Line::Request(RawRecord { at, kind, bytes, place }))
+        let location = RawLocation::Block { volume: file, offset };
+        Ok(Line::Request(RawRecord { at, kind, bytes, location }))
     }
 
     fn end(&self) -> Result<()> {

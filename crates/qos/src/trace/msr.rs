@@ -8,7 +8,7 @@ use std::time::Duration;
 use nacre_object::Result;
 
 use super::fields::{comma_fields, kind, number, size, ticks};
-use super::reader::{Line, LineReader, RawPlace, RawRecord};
+use super::reader::{Line, LineReader, RawLocation, RawRecord};
 
 /// Reads the lines.
 pub(super) struct Lines;
@@ -23,7 +23,10 @@ impl LineReader for Lines {
             at: ticks(timestamp, Duration::from_nanos(100))?,
             kind: kind(type_, "Read", "Write")?,
             bytes: size(size_)?,
-            place: RawPlace::Block { volume: volume(line), offset: number(offset, "offset")? },
+            location: RawLocation::Block {
+                volume: volume(line),
+                offset: number(offset, "offset")?,
+            },
         }))
     }
 }

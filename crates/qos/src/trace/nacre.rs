@@ -7,7 +7,7 @@
 use nacre_object::{Error, Result};
 
 use super::fields::{kind, seconds, size};
-use super::reader::{Line, LineReader, RawPlace, RawRecord};
+use super::reader::{Line, LineReader, RawLocation, RawRecord};
 
 /// The first line of a trace.
 pub(super) const HEADER: &str = "nacre trace 1";
@@ -41,7 +41,7 @@ impl LineReader for Lines {
             at: seconds(at)?,
             kind: kind(kind_, "read", "write")?,
             bytes: size(bytes)?,
-            place: RawPlace::Object(object),
+            location: RawLocation::Object(object),
         }))
     }
 }

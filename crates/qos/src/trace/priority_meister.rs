@@ -9,7 +9,7 @@ use std::time::Duration;
 use nacre_object::{Error, Result};
 
 use super::fields::{checked_size, comma_fields, kind, ticks};
-use super::reader::{Line, LineReader, RawPlace, RawRecord};
+use super::reader::{Line, LineReader, RawLocation, RawRecord};
 
 /// Reads the lines.
 pub(super) struct Lines;
@@ -21,7 +21,7 @@ impl LineReader for Lines {
             at: ticks(arrival, Duration::from_nanos(1))?,
             kind: kind(type_, "DiskRead", "DiskWrite")?,
             bytes: hexadecimal(size)?,
-            place: RawPlace::Unknown,
+            location: RawLocation::Unknown,
         }))
     }
 }

@@ -31,12 +31,12 @@ pub(super) struct RawRecord<'a> {
     pub(super) at: Duration,
     pub(super) kind: IoKind,
     pub(super) bytes: u64,
-    pub(super) place: RawPlace<'a>,
+    pub(super) location: RawLocation<'a>,
 }
 
 /// The location that a request reads or writes, as it is written in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RawPlace<'a> {
+pub(super) enum RawLocation<'a> {
     Unknown,
     Block { volume: &'a str, offset: u64 },
     Object(&'a str),
@@ -155,19 +155,19 @@ impl Builder {
             let message = format!("the trace has more than {MAX_TRACE_RECORDS} requests");
             return Err(Error::exhausted(message).hint("split the trace"));
         }
-        let place = match record.place {
-            RawPlace::Unknown => TraceLocation::Unknown,
-            RawPlace::Block { volume, offset } => {
+        let location = match record.location {
+            RawLocation::Unknown => TraceLocation::Unknown,
+            RawLocation::Block { volume, offset } => {
                 TraceLocation::Block { volume: self.name(volume)?, offset }
             }
-            RawPlace::Object(name) => TraceLocation::Object { name: self.name(name)? },
+            RawLocation::Object(name) => TraceLocation::Object { name: self.name(name)? },
         };
         // A fraction of a second shows that the clock is finer than whole seconds.
         if record.at.subsec_nanos() != 0 && self.clock_step.as_secs() > 0 {
             self.clock_step = Duration::from_nanos(1);
         }
         let RawRecord { at, kind, bytes, .. } = *record;
-        self.records.push(TraceRecord { at, kind, bytes, place });
+        self.records.push(TraceRecord { at, kind, bytes, location });
         Ok(())
     }
 

@@ -34,7 +34,7 @@ pub struct TraceRecord {
     /// Bytes that it moves.
     pub bytes: u64,
     /// The location that it reads or writes.
-    pub place: TraceLocation,
+    pub location: TraceLocation,
 }
 
 /// The requests of a trace.
@@ -53,7 +53,7 @@ pub struct Trace {
 impl Trace {
     /// The offset of the record's first byte in its object.
     pub fn offset_in_object(&self, record: &TraceRecord, block_bytes: u64) -> u64 {
-        match record.place {
+        match record.location {
             TraceLocation::Block { offset, .. } => offset % block_bytes.max(1),
             TraceLocation::Unknown | TraceLocation::Object { .. } => 0,
         }
@@ -62,7 +62,7 @@ impl Trace {
     /// The name of the record's object, if the trace names it. A volume is assumed to consist of
     /// objects of `block_bytes`, as in the SLO thesis.
     pub fn object(&self, record: &TraceRecord, block_bytes: u64) -> Option<String> {
-        match record.place {
+        match record.location {
             TraceLocation::Unknown => None,
             TraceLocation::Object { name } => Some(self.names[name].to_string()),
             TraceLocation::Block { volume, offset } => {

@@ -7,7 +7,7 @@
 use nacre_object::Result;
 
 use super::fields::{SECTOR_BYTES, comma_fields, kind, seconds, sectors, size_in};
-use super::reader::{Line, LineReader, RawPlace, RawRecord};
+use super::reader::{Line, LineReader, RawLocation, RawRecord};
 
 /// Reads the lines.
 pub(super) struct Lines;
@@ -22,7 +22,7 @@ impl LineReader for Lines {
             at: seconds(timestamp)?,
             kind: kind(type_, "0", "1")?,
             bytes: size_in(size, SECTOR_BYTES)?,
-            place: RawPlace::Block { volume, offset: sectors(offset, "offset")? },
+            location: RawLocation::Block { volume, offset: sectors(offset, "offset")? },
         }))
     }
 }

@@ -16,8 +16,8 @@ fn refusal(text: &str, format: TraceFormat) -> String {
     read(text.as_bytes(), Some(format)).unwrap_err().to_string()
 }
 
-fn record(nanos: u64, kind: IoKind, bytes: u64, place: TraceLocation) -> TraceRecord {
-    TraceRecord { at: Duration::from_nanos(nanos), kind, bytes, place }
+fn record(nanos: u64, kind: IoKind, bytes: u64, location: TraceLocation) -> TraceRecord {
+    TraceRecord { at: Duration::from_nanos(nanos), kind, bytes, location }
 }
 
 fn names(trace: &Trace) -> Vec<&str> {

@@ -14,7 +14,7 @@ pub(super) struct Candidate<'a> {
 
 /// What a choice goes by, besides the candidates.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn<'a> {
+pub(super) struct ReadContext<'a> {
     /// A random number.
     pub random: u64,
     /// Counts the reads. Targets with equal load take turns.
@@ -28,18 +28,18 @@ pub(super) struct Turn<'a> {
 pub(super) fn choose<'a>(
     choice: Choice,
     candidates: &[Candidate<'a>],
-    turn: Turn<'_>,
+    context: ReadContext<'_>,
 ) -> Option<&'a TargetName> {
     let count = candidates.len() as u64;
     let at = |number: u64| candidates.get(number.checked_rem(count)? as usize);
     let chosen = match choice {
-        Choice::Random => at(turn.random),
+        Choice::Random => at(context.random),
         Choice::Nearest => {
-            let own = candidates.iter().find(|candidate| candidate.target == turn.own);
+            let own = candidates.iter().find(|candidate| candidate.target == context.own);
             own.or(candidates.first())
         }
         Choice::LeastLoaded => {
-            let in_turn = (0..count).filter_map(|number| at(turn.count.wrapping_add(number)));
+            let in_turn = (0..count).filter_map(|number| at(context.count.wrapping_add(number)));
             in_turn.min_by_key(|candidate| candidate.outstanding)
         }
     };
@@ -57,8 +57,8 @@ mod tests {
             .map(|(target, (_, outstanding))| Candidate { target, outstanding: *outstanding })
             .collect();
         let own = "home".parse().unwrap();
-        let turn = Turn { random, count, own: &own };
-        choose(choice, &candidates, turn).unwrap().to_string()
+        let context = ReadContext { random, count, own: &own };
+        choose(choice, &candidates, context).unwrap().to_string()
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nacre_object::{ObjectId, ObjectStat, TargetName};
 
-use super::choice::{Turn, choose};
+use super::choice::{ReadContext, choose};
 use super::head::CopyTag;
 use super::of_object::{Copy, OfObject};
 use super::targets::Targets;
@@ -218,8 +218,8 @@ impl Copies {
         };
         let candidates = scatter.among.iter().filter(can_serve);
         let candidates: Vec<_> = candidates.map(|one| self.targets.candidate(one)).collect();
-        let turn = Turn { random, count: self.count, own: &self.own };
-        let chosen = choose(scatter.choice, &candidates, turn);
+        let context = ReadContext { random, count: self.count, own: &self.own };
+        let chosen = choose(scatter.choice, &candidates, context);
         let copy = chosen.filter(|target| **target != self.own);
         let copy = copy.and_then(|target| Some((target.clone(), current(target)?)));
         copy.map_or(ReadFrom::Home, |(target, (tag, stat))| ReadFrom::Copy { target, tag, stat })

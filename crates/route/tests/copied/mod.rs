@@ -1,8 +1,8 @@
 //! A simulation in which clients read and change objects while their home copies them to other
 //! targets. See [`World`].
 
+mod copy_node;
 mod home;
-mod keeper;
 mod process;
 mod world;
 
@@ -15,7 +15,7 @@ use nacre_route::{CopyTag, CopyWrite};
 pub const CLIENTS: usize = 4;
 pub const OBJECTS: usize = 2;
 /// Targets with copies.
-pub const KEEPERS: usize = 2;
+pub const COPY_NODES: usize = 2;
 /// An object has at most so many blocks.
 pub const BLOCKS: u64 = 4;
 /// A block holds the number of the change that wrote it.
@@ -134,10 +134,10 @@ pub const MUST_HAPPEN: [&str; 16] = [
     "question repeated",
 ];
 
-pub fn target(keeper: usize) -> TargetName {
-    format!("s.{}", keeper + 1).parse().unwrap()
+pub fn target(copy_node: usize) -> TargetName {
+    format!("s.{}", copy_node + 1).parse().unwrap()
 }
 
-pub fn keeper_of(target: &TargetName) -> usize {
+pub fn copy_node_of(target: &TargetName) -> usize {
     target.as_str()[2..].parse::<usize>().unwrap() - 1
 }

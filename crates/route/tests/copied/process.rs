@@ -28,7 +28,7 @@ pub struct MakingCopy {
 /// A question of the switch to a target with copies.
 pub enum Asked {
     Piece(usize),
-    Read { question: Question, keeper: usize, tag: CopyTag },
+    Read { question: Question, copy_node: usize, tag: CopyTag },
 }
 
 /// The process of the home: all of it is lost in a crash.

@@ -12,12 +12,12 @@ use nacre_route::{
     Choice, CopyTag, CopyToDrop, CopyWrite, MakeFailure, ReadFailure, ReadFrom, Scatter, Take, Term,
 };
 
+use super::copy_node::CopyNode;
 use super::home::Home;
-use super::keeper::CopyNode;
 use super::process::{Asked, MakingCopy, Process, Waiting, object_id, process};
 use super::{
-    Answer, Ask, AtHome, BLOCK_BYTES, BLOCKS, CLIENTS, Change, HomeAnswer, KEEPERS, OBJECTS, Party,
-    Sabotage, keeper_of, target,
+    Answer, Ask, AtHome, BLOCK_BYTES, BLOCKS, CLIENTS, COPY_NODES, Change, HomeAnswer, OBJECTS,
+    Party, Sabotage, copy_node_of, target,
 };
 
 /// The most steps of a run. A run that has not finished by then has failed.
@@ -53,7 +53,7 @@ pub struct World {
     clients: Vec<Client>,
     process: Process,
     home: Home,
-    keepers: Vec<CopyNode>,
+    copy_nodes: Vec<CopyNode>,
     /// The newest version of each object that a client has written or read.
     newest_seen: Vec<u64>,
     /// Operations that the switch has heard of: sessions deliver each once.
@@ -81,7 +81,7 @@ impl World {
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             process: process(1, sabotage),
             home: Home::new(),
-            keepers: (0..KEEPERS).map(|_| CopyNode::default()).collect(),
+            copy_nodes: (0..COPY_NODES).map(|_| CopyNode::default()).collect(),
             newest_seen: vec![0; OBJECTS],
             seen: BTreeSet::new(),
             next_id: 0,
@@ -126,8 +126,8 @@ impl World {
             0 => self.crash(),
             1..=3 => {
                 self.told.note("target lost its copies");
-                let keeper = self.random.below(KEEPERS as u64) as usize;
-                self.keepers[keeper].lose_all();
+                let copy_node = self.random.below(COPY_NODES as u64) as usize;
+                self.copy_nodes[copy_node].lose_all();
             }
             4 => {
                 self.told.note("rules changed");
@@ -137,7 +137,7 @@ impl World {
             }
             _ => {
                 self.told.note("somebody paused");
-                let parties: Vec<_> = (0..KEEPERS)
+                let parties: Vec<_> = (0..COPY_NODES)
                     .map(Party::CopyNode)
                     .chain((0..CLIENTS).map(Party::Client))
                     .chain([Party::Home])
@@ -219,7 +219,7 @@ impl World {
             let at = (0..OBJECTS).find(|at| object_id(*at) == object).expect("it is one of them");
             self.send(
                 Party::Switch,
-                Party::CopyNode(keeper_of(&target)),
+                Party::CopyNode(copy_node_of(&target)),
                 Ask::Drop { object: at, tag },
             );
         }
@@ -256,15 +256,15 @@ impl World {
             }
             (Ask::Piece(write), Party::CopyNode(at)) => {
                 let told = &mut self.told;
-                let keeper = &mut self.keepers[at];
-                let answer = keeper.write(write, self.sabotage, &mut |what| told.note(what));
+                let copy_node = &mut self.copy_nodes[at];
+                let answer = copy_node.write(write, self.sabotage, &mut |what| told.note(what));
                 self.reply(question, answer);
             }
             (Ask::Drop { object, tag }, Party::CopyNode(at)) => {
-                self.keepers[at].drop_copy(&object_id(*object), *tag);
+                self.copy_nodes[at].drop_copy(&object_id(*object), *tag);
             }
             (Ask::ReadCopy { object, tag }, Party::CopyNode(at)) => {
-                let answer = self.keepers[at].read(&object_id(*object), *tag, self.sabotage);
+                let answer = self.copy_nodes[at].read(&object_id(*object), *tag, self.sabotage);
                 self.reply(question, answer);
             }
             _ => {}
@@ -293,10 +293,10 @@ impl World {
         match planned.from {
             ReadFrom::Home => self.ask_home(Waiting::Read(question), AtHome::Read(object)),
             ReadFrom::Copy { target, tag, .. } => {
-                let keeper = keeper_of(&target);
-                let to = Party::CopyNode(keeper);
+                let copy_node = copy_node_of(&target);
+                let to = Party::CopyNode(copy_node);
                 let id = self.send(Party::Switch, to, Ask::ReadCopy { object, tag });
-                self.process.asked.insert(id, Asked::Read { question, keeper, tag });
+                self.process.asked.insert(id, Asked::Read { question, copy_node, tag });
             }
         }
     }
@@ -359,7 +359,7 @@ impl World {
                     offset: block * BLOCK_BYTES,
                     data: answer.data,
                 };
-                let to = Party::CopyNode(keeper_of(&one.making.target));
+                let to = Party::CopyNode(copy_node_of(&one.making.target));
                 let id = self.send(Party::Switch, to, Ask::Piece(write));
                 self.process.asked.insert(id, Asked::Piece(number));
             }
@@ -400,8 +400,8 @@ impl World {
             Party::Client(at) => self.client_heard(at, &delivery, &answer),
             Party::Switch => match self.process.asked.remove(&delivery.id) {
                 Some(Asked::Piece(number)) => self.piece_answered(number, &answer),
-                Some(Asked::Read { question, keeper, tag }) => {
-                    self.copy_answered(question, (keeper, tag), answer);
+                Some(Asked::Read { question, copy_node, tag }) => {
+                    self.copy_answered(question, (copy_node, tag), answer);
                 }
                 None => {}
             },

@@ -23,8 +23,8 @@ struct Queue {
     waiting: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
-/// A place among the idle connections, until it is dropped.
-pub(crate) struct IdlePlace<'a> {
+/// One connection's entry among the idle ones, until it is dropped.
+pub(crate) struct IdleSlot<'a> {
     idle: &'a IdleConnections,
     number: u64,
     evicted: oneshot::Receiver<()>,
@@ -33,7 +33,7 @@ pub(crate) struct IdlePlace<'a> {
 impl IdleConnections {
     /// Adds a connection as the newest idle one. If there are too many now, the server closes the
     /// oldest one.
-    pub(crate) fn enter(&self) -> IdlePlace<'_> {
+    pub(crate) fn enter(&self) -> IdleSlot<'_> {
         let (evict, evicted) = oneshot::channel();
         let mut queue = self.lock();
         queue.last += 1;
@@ -42,7 +42,7 @@ impl IdleConnections {
         if queue.waiting.len() > MAX_IDLE_CONNECTIONS {
             queue.waiting.pop_first();
         }
-        IdlePlace { idle: self, number, evicted }
+        IdleSlot { idle: self, number, evicted }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -50,14 +50,14 @@ impl IdleConnections {
     }
 }
 
-impl IdlePlace<'_> {
-    /// Waits until the place is lost.
+impl IdleSlot<'_> {
+    /// Waits until the server closes the connection to make room for a newer one.
     pub(crate) async fn lost(&mut self) {
         let _ = (&mut self.evicted).await;
     }
 }
 
-impl Drop for IdlePlace<'_> {
+impl Drop for IdleSlot<'_> {
     fn drop(&mut self) {
         self.idle.lock().waiting.remove(&self.number);
     }

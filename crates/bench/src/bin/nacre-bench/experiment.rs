@@ -8,9 +8,8 @@ use std::time::Duration;
 use nacre_bench::{PaperFigure, PaperReport, Setup};
 use nacre_clock::{Clock, SystemClock};
 use nacre_experiments::{
-    CephFsEffort, CephFsFigure, CephFsReport, Effort, Experiment, FigureChart, Kept,
-    MeasuredFinding, Measurement, RecordedBuild, Report, SimulatedFigure, SimulatedReport, Site,
-    plot,
+    CephFsEffort, CephFsFigure, CephFsReport, Effort, Experiment, FigureChart, MeasuredFinding,
+    Measurement, RecordedBuild, Report, SimulatedFigure, SimulatedReport, Site, StoredReport, plot,
 };
 use nacre_object::{Error, Result};
 use nacre_terminal::engine::Engine;

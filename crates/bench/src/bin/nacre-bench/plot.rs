@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nacre_experiments::{Fields, Kept, Report, plot, plot_rows};
+use nacre_experiments::{Fields, Report, StoredReport, plot, plot_rows};
 use nacre_object::{Error, Result};
 use nacre_terminal::input::read_text;
 use nacre_terminal::out::Out;

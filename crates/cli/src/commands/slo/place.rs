@@ -55,16 +55,16 @@ struct Tenant {
 
 /// What comes of it.
 #[derive(Debug, Serialize)]
-struct Placed {
+struct PlacementOutcome {
     placed: usize,
     refused: usize,
     /// Linear programs that were solved.
     programs: u64,
-    tenants: Vec<PlacedOne>,
+    tenants: Vec<TenantOutcome>,
 }
 
 #[derive(Debug, Serialize)]
-struct PlacedOne {
+struct TenantOutcome {
     tenant: String,
     slo_seconds: f64,
     /// The part of its requests that may take longer.
@@ -135,7 +135,7 @@ impl Tenant {
     }
 }
 
-fn placed(tenants: &[PlacedTenant], placement: &Placement) -> Result<Placed> {
+fn placed(tenants: &[PlacedTenant], placement: &Placement) -> Result<PlacementOutcome> {
     let admission = &placement.admission;
     let mut admitted =
         admission.tenants().iter().zip(admission.latencies()).zip(admission.priorities());
@@ -147,7 +147,7 @@ fn placed(tenants: &[PlacedTenant], placement: &Placement) -> Result<Placed> {
             Some(_) => None,
             None => refusal(tenant, placement)?,
         };
-        rows.push(PlacedOne {
+        rows.push(TenantOutcome {
             tenant: tenant.tenant.to_string(),
             slo_seconds: tenant.slo_seconds,
             violation: tenant.violation,
@@ -160,7 +160,7 @@ fn placed(tenants: &[PlacedTenant], placement: &Placement) -> Result<Placed> {
     }
     let count = placement.targets.iter().flatten().count();
     let refused = rows.len() - count;
-    Ok(Placed { placed: count, refused, programs: placement.programs, tenants: rows })
+    Ok(PlacementOutcome { placed: count, refused, programs: placement.programs, tenants: rows })
 }
 
 /// Why a tenant does not fit on the target with the least work.
@@ -179,8 +179,8 @@ fn refusal(tenant: &PlacedTenant, placement: &Placement) -> Result<Option<String
     Ok(refusal.map(|refusal| format!("on {name}, which has the least work: {refusal}")))
 }
 
-fn text(placed: &Placed) -> String {
-    let row = |one: &PlacedOne| {
+fn text(placed: &PlacementOutcome) -> String {
+    let row = |one: &TenantOutcome| {
         vec![
             printable(&one.tenant),
             milliseconds(one.slo_seconds),

@@ -14,7 +14,7 @@ mod target;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::layouts::{LayoutKeeper, Layouts};
+use crate::layouts::{LayoutTask, Layouts};
 use async_trait::async_trait;
 use futures::FutureExt;
 use nacre::{ClusterFile, RoleName};
@@ -134,7 +134,7 @@ impl OpenedRole for Storage {
         });
         let layouts = refusal.is_none().then(|| {
             let (incarnation, clock) = (node.record.incarnation, Arc::clone(node.clock));
-            LayoutKeeper::start(Layouts::of(cluster), name.clone(), incarnation, clock)
+            LayoutTask::start(Layouts::of(cluster), name.clone(), incarnation, clock)
         });
         let layouts = Mutex::new(layouts);
         Ok(Arc::new(RunningStorage {
@@ -163,7 +163,7 @@ struct RunningStorage {
     /// The other gateways to that cluster, if there is one.
     gateways: Option<Arc<Gateways>>,
     /// Brings classes into other layouts, until the node stops.
-    layouts: Mutex<Option<LayoutKeeper>>,
+    layouts: Mutex<Option<LayoutTask>>,
     file: ClusterFile,
     entry_name: String,
     _room: Option<RoomWatch>,

@@ -13,7 +13,7 @@ use nacre_registry::{Change, MapState, Maps, ROUTE_CONTROL_MAP};
 use serde_json::Value;
 
 use super::super::state::RouteMap;
-use crate::lease::{Lease, LeaseHolder, LeaseTimes, Turn};
+use crate::lease::{Lease, LeaseHolder, LeaseState, LeaseTimes};
 
 /// Rules stay in force without a controller, so some seconds without one do little harm.
 pub(super) const LEASE_TIMES: LeaseTimes =
@@ -62,17 +62,17 @@ impl ControllerTerm {
         let name = ROUTE_CONTROL_MAP.parse()?;
         let map = self.maps.get(&name).await?;
         match self.lease.look(clock.monotonic(), &map)? {
-            Turn::Others => {
+            LeaseState::Others => {
                 self.is_named = false;
                 Ok(TermStatus::NotController)
             }
-            Turn::Mine { .. } if !self.is_named => self.begin(&map).await,
-            Turn::Mine { is_beat_due: false } => Ok(TermStatus::Continues),
-            Turn::Mine { is_beat_due: true } => {
+            LeaseState::Mine { .. } if !self.is_named => self.begin(&map).await,
+            LeaseState::Mine { is_beat_due: false } => Ok(TermStatus::Continues),
+            LeaseState::Mine { is_beat_due: true } => {
                 self.store(states).await?;
                 Ok(TermStatus::Continues)
             }
-            Turn::Free => {
+            LeaseState::Free => {
                 let take = |state: &MapState| self.lease.take(state);
                 self.maps.update(&name, take).await?;
                 let map = self.maps.get(&name).await?;

@@ -45,7 +45,7 @@ impl Measurement {
 }
 
 /// A report that is kept as JSON.
-pub trait Kept: Serialize + DeserializeOwned {
+pub trait StoredReport: Serialize + DeserializeOwned {
     /// Reads a stored report.
     ///
     /// # Errors

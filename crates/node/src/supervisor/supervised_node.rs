@@ -24,7 +24,7 @@ pub enum NodeState {
         next_start_at_micros: u64,
     },
     /// It is kept down until it is resumed.
-    Held,
+    HeldDown,
     /// It was asked to stop and did.
     Stopped,
 }
@@ -35,7 +35,7 @@ impl NodeState {
             Self::Starting => "starting",
             Self::Up { .. } => "up",
             Self::Down { .. } => "down",
-            Self::Held => "held",
+            Self::HeldDown => "held",
             Self::Stopped => "stopped",
         }
     }
@@ -52,7 +52,7 @@ pub struct NodeEnd {
 
 /// A node, as its supervisor reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptReport {
+pub struct SupervisedReport {
     /// Its name.
     pub name: String,
     /// `starting`, `up`, `down`, `held` or `stopped`.
@@ -86,13 +86,13 @@ impl History {
 
 /// A node that is kept running.
 #[derive(Debug, Clone)]
-pub struct KeptNode {
+pub struct SupervisedNode {
     pub(super) name: String,
     pub(super) state: watch::Receiver<NodeState>,
     pub(super) history: Arc<History>,
 }
 
-impl KeptNode {
+impl SupervisedNode {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -109,13 +109,13 @@ impl KeptNode {
     }
 
     /// The report of this node.
-    pub fn report(&self) -> KeptReport {
+    pub fn report(&self) -> SupervisedReport {
         let state = self.state.borrow().clone();
         let next_start_at_micros = match state {
             NodeState::Down { next_start_at_micros, .. } => Some(next_start_at_micros),
             _ => None,
         };
-        KeptReport {
+        SupervisedReport {
             name: self.name.clone(),
             state: state.as_str().to_owned(),
             restarts: self.restarts(),

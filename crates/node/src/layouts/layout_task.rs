@@ -1,19 +1,19 @@
-//! The keeper: the background task that changes the layouts of classes. A layout says how the
+//! The layout task: the background task that changes the layouts of classes. A layout says how the
 //! objects of a class store their rows.
 //!
-//! Every node that stores objects runs a keeper. A lease lets one keeper work at a time (`lease`).
-//! A keeper waits for changes of the maps `layouts` and `programs`, and does nothing else until
-//! there is work.
+//! Every node that stores objects runs a layout task. A lease lets one of these tasks work at a
+//! time (`lease`). A task waits for changes of the maps `layouts` and `programs`, and does nothing
+//! else until there is work.
 //!
-//! **Invariant.** A keeper may be dropped or killed at any time, because it decides only from the
-//! stored record. Each change of the record is a compare-and-swap, which fails once another keeper
-//! has taken over.
+//! **Invariant.** A task may be dropped or killed at any time, because it decides only from the
+//! stored record. Each change of the record is a compare-and-swap, which fails once the task of
+//! another node has taken over.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_brados::Marks;
+use nacre_brados::LayoutSignatures;
 use nacre_clock::Clock;
 use nacre_object::{ClassName, Error, ErrorKind, NodeName, Result};
 use nacre_registry::{Change, MapState, Severity};
@@ -25,25 +25,25 @@ use super::record::{ClassLayout, layouts_map};
 use super::sources::compiled;
 use super::walk::Walker;
 use super::{Layouts, program_of};
-use crate::lease::{Lease, LeaseHolder, LeaseTimes, Turn};
+use crate::lease::{Lease, LeaseHolder, LeaseState, LeaseTimes};
 
 /// A change of a layout takes minutes, so it may wait while the lease changes its holder.
 const LEASE_TIMES: LeaseTimes =
     LeaseTimes { beat: Duration::from_secs(5), patience: Duration::from_secs(20) };
 /// The time between two checks of the lease.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How long the keeper waits until all nodes have loaded a version. After this time it reads the
+/// How long the task waits until all nodes have loaded a version. After this time it reads the
 /// stored state again.
 const LIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause before a failed step is tried again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 
-/// A keeper, until it is dropped.
+/// A running layout task. Dropping it ends the task.
 #[derive(Debug)]
-pub struct LayoutKeeper(JoinHandle<()>);
+pub struct LayoutTask(JoinHandle<()>);
 
-impl LayoutKeeper {
-    /// Starts a keeper for this incarnation of a node. Needs a tokio runtime.
+impl LayoutTask {
+    /// Starts a task for this incarnation of a node. Needs a tokio runtime.
     pub fn start(
         layouts: Layouts,
         node: NodeName,
@@ -56,13 +56,13 @@ impl LayoutKeeper {
     }
 }
 
-impl Drop for LayoutKeeper {
+impl Drop for LayoutTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Whether there is work, for this keeper or for another one.
+/// Whether there is work, for this task or for the task of another node.
 enum Load {
     Nothing,
     Some,
@@ -86,7 +86,7 @@ impl Work {
         let mut programs = self.layouts.cluster.programs().watch();
         loop {
             let turn = self.turn().await;
-            // The keeper reads the state again after any change of these maps.
+            // The task reads the state again after any change of these maps.
             let news = async {
                 tokio::select! {
                     _ = layouts.next() => {}
@@ -101,7 +101,7 @@ impl Work {
         }
     }
 
-    /// Does the work that is due, if this keeper holds the lease.
+    /// Does the work that is due, if this task holds the lease.
     async fn turn(&mut self) -> Result<Load> {
         let state = self.layouts.cluster.maps().get(&layouts_map()).await?;
         let changing = self.changing(&state).await?;
@@ -109,10 +109,10 @@ impl Work {
             return Ok(Load::Nothing);
         }
         match self.lease.look(self.clock.monotonic(), &state)? {
-            Turn::Others => return Ok(Load::Some),
-            Turn::Mine { is_beat_due: false } => {}
-            Turn::Mine { is_beat_due: true } => say_alive(&self.layouts, &self.lease).await?,
-            Turn::Free => self.take().await?,
+            LeaseState::Others => return Ok(Load::Some),
+            LeaseState::Mine { is_beat_due: false } => {}
+            LeaseState::Mine { is_beat_due: true } => say_alive(&self.layouts, &self.lease).await?,
+            LeaseState::Free => self.take().await?,
         }
         let Self { layouts, lease, .. } = self;
         let beats = beat(layouts, lease);
@@ -124,7 +124,7 @@ impl Work {
             }
             Ok(Load::Some)
         };
-        // A keeper that has lost the lease stops at once.
+        // A task that has lost the lease stops at once.
         tokio::select! {
             deposed = beats => Err(deposed),
             worked = work => worked,
@@ -148,7 +148,7 @@ impl Work {
     }
 }
 
-/// Renews the lease with beats, until another keeper has taken over.
+/// Renews the lease with beats, until another task has taken over.
 async fn beat(layouts: &Layouts, lease: &Lease) -> Error {
     loop {
         tokio::time::sleep(LEASE_TIMES.beat).await;
@@ -175,7 +175,7 @@ fn is_unanswered(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable
 }
 
-/// Whether to try again: another keeper was faster, or a node does not answer.
+/// Whether to try again: another task was faster, or a node does not answer.
 fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale | ErrorKind::Conflict)
 }
@@ -214,7 +214,7 @@ impl Mover<'_> {
             match self.take_step(change.next(active)).await {
                 Err(error) if is_passing(&error) => {
                     tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
-                    // Check that this keeper still holds the lease.
+                    // Check that this task still holds the lease.
                     self.record(|_| {}).await?;
                 }
                 other => other?,
@@ -235,7 +235,7 @@ impl Mover<'_> {
             }
             Step::Walk(walk) => {
                 let source = programs.show(&program, Some(walk.version)).await?.source;
-                let marks = Marks::of(&compiled(&source)?);
+                let marks = LayoutSignatures::of(&compiled(&source)?);
                 let walker =
                     Walker { cluster: &self.layouts.cluster, class: self.class, marks: &marks };
                 let (version, moved, rows) = (walk.version, walk.moved, walk.rows);
@@ -309,10 +309,10 @@ impl Mover<'_> {
         .await
     }
 
-    /// Changes the record of the class, as long as this keeper holds the lease.
+    /// Changes the record of the class, as long as this task holds the lease.
     ///
     /// # Errors
-    /// `Stale` if another keeper has taken over.
+    /// `Stale` if another task has taken over.
     async fn record(&self, mut change: impl FnMut(&mut ClassLayout) + Send) -> Result<()> {
         let update = |state: &MapState| -> Result<Vec<Change>> {
             self.lease.beat(state)?;

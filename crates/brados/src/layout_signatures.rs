@@ -19,12 +19,12 @@ pub enum Whereabouts {
 
 /// The beginning of an object's entry [`LAYOUT_KEY`], for each layout that the class knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Marks {
+pub struct LayoutSignatures {
     /// The present layout's first.
     signatures: Vec<String>,
 }
 
-impl Marks {
+impl LayoutSignatures {
     /// The marks of a program.
     pub fn of(compiled: &Compiled) -> Self {
         let (program, views) = (&compiled.analysis.program, &compiled.plan.views);
