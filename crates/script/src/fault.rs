@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use nacre_object::{Error, ErrorKind, FaultSite};
+use nacre_object::{Error, FaultSite};
 
 use crate::Script;
 
@@ -94,28 +94,6 @@ pub(crate) fn site_of(script: &Script, traceback: &str) -> FaultSite {
     let traceback = frames_of(script, traceback);
     let (line, _) = split_position(script, &traceback);
     FaultSite { program: script.name().to_owned(), version: script.version(), line, traceback }
-}
-
-/// Adds a position to an `Invalid` error about the result of a program's function: the program, and
-/// the line on which it defines the function. Returns any other error unchanged.
-pub fn blame_definition(
-    error: Error,
-    program: &str,
-    version: u64,
-    source: &str,
-    function: &str,
-) -> Error {
-    if error.kind() != ErrorKind::Invalid || error.fault().is_some() {
-        return error;
-    }
-    let is_definition = |line: &str| {
-        let line = line.trim_start();
-        let rest = line.strip_prefix("function ").unwrap_or(line);
-        rest.trim_start().starts_with(function)
-    };
-    let line = source.lines().position(is_definition).map(|line| line as u32 + 1);
-    let (program, traceback) = (program.to_owned(), String::new());
-    Error::fault_at(FaultSite { program, version, line, traceback }, error.message())
 }
 
 const TRACEBACK: &str = "stack traceback:";

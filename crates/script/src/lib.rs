@@ -32,6 +32,7 @@ mod json;
 mod limits;
 mod meter;
 mod names;
+mod program_version;
 mod program_vm;
 #[allow(unsafe_code, reason = "what the VM calls at every step; see the SAFETY comments")]
 mod quantum;
@@ -42,15 +43,16 @@ mod value;
 mod vm;
 
 pub use compile::{CompileError, Script};
-pub use fault::{blame_definition, raise, raised};
+pub use fault::{raise, raised};
 pub use frozen::freeze;
 pub use host::Host;
 pub use json::{JsonBounds, json_to_lua};
 pub use limits::{MAX_CACHED_CHUNKS, MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES};
 pub use meter::{MemoryAccount, Pulse};
 pub use names::{ForeignConstruct, FreeName, foreign_constructs, free_names};
+pub use program_version::ProgramVersion;
 pub use program_vm::{Library, LoadedVm, ProgramVm};
 pub use quick::{Numbers, QuickAnswer, QuickArguments, ShortText};
 pub use run::{Run, Terms};
-pub use value::Value;
+pub use value::{Value, type_of};
 pub use vm::Vm;

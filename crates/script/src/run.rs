@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table};
 use nacre_clock::Clock;
-use nacre_object::Result;
+use nacre_object::{Error, Result};
 
+use crate::value::type_of;
 use crate::{Script, Value, Vm};
 use nacre_program::{Budget, Limit};
 
@@ -53,6 +54,11 @@ impl<'vm> Run<'vm> {
         }
     }
 
+    /// The script.
+    pub fn script(&self) -> &Script {
+        self.script
+    }
+
     /// Gives the script a global.
     pub fn set(&self, name: &str, value: &Value) -> Result<()> {
         let set = || self.globals().raw_set(name, value.to_lua(self.lua())?);
@@ -72,6 +78,31 @@ impl<'vm> Run<'vm> {
             known => known,
         }
         .map_err(|error| self.explain(&error))
+    }
+
+    /// The global function `name`; `None` if the script does not define it.
+    ///
+    /// # Errors
+    /// `Invalid` if it is no function.
+    pub fn function(&self, name: &str) -> Result<Option<Function>> {
+        match self.global(name)? {
+            mlua::Value::Function(function) => Ok(Some(function)),
+            mlua::Value::Nil => Ok(None),
+            other => Err(Error::invalid(format!(
+                "`{name}` is a {}; it must be a function",
+                type_of(&other)
+            ))),
+        }
+    }
+
+    /// The global function `name`, which the script must define. `hint` says how.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such function.
+    pub fn required_function(&self, name: &str, hint: &str) -> Result<Function> {
+        self.function(name)?.ok_or_else(|| {
+            Error::invalid(format!("the program must define a function `{name}`")).hint(hint)
+        })
     }
 
     /// Calls a function of the script, or a host function.
@@ -117,7 +148,7 @@ impl<'vm> Run<'vm> {
     }
 
     /// Converts an error of [`Run::lua`] into an error of this script.
-    pub fn explain(&self, error: &mlua::Error) -> nacre_object::Error {
+    pub fn explain(&self, error: &mlua::Error) -> Error {
         self.vm.explain(error, self.script)
     }
 

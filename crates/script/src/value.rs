@@ -22,6 +22,14 @@ pub enum Value {
     Table(Vec<(Value, Value)>),
 }
 
+/// The type of a value of the VM, as programs call it.
+pub fn type_of(value: &mlua::Value) -> &'static str {
+    match value {
+        mlua::Value::Integer(_) => "number",
+        other => other.type_name(),
+    }
+}
+
 impl Value {
     /// A string.
     pub fn text(text: impl AsRef<[u8]>) -> Self {

@@ -7,6 +7,7 @@ use std::cell::OnceCell;
 
 use mlua::{Table, Value};
 use nacre_object::{Error, Result};
+use nacre_script::type_of;
 
 use super::environment;
 use super::hooks::PolicySelector;
@@ -14,7 +15,6 @@ use super::moves::Choice;
 use super::original;
 use super::running::{RunTerms, Running, run};
 use super::targets::{self, Numbering};
-use super::values::type_of;
 use crate::{Decision, Inputs, Selector};
 
 /// Ranks are numbered from 0, as in Ceph.

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 
 use mlua::{Function, Table, Value};
 use nacre_object::Result;
+use nacre_script::type_of;
 
 use super::environment;
 use super::hook_name::HookName;
@@ -11,7 +12,7 @@ use super::hooks::{PolicySelector, read_selectors};
 use super::moves::Choice;
 use super::running::{RunTerms, Running, run};
 use super::targets::{self, Numbering};
-use super::values::{described, number, type_of};
+use super::values::{described, number};
 use crate::{Decision, Inputs};
 
 /// Ranks are numbered from 1, as in the Mantle paper.

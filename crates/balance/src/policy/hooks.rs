@@ -3,12 +3,12 @@
 
 use mlua::Value;
 use nacre_object::Result;
+use nacre_script::type_of;
 
 use super::hook_name::HookName;
 use super::mapped_script::Piece;
 use super::original;
 use super::running::Running;
-use super::values::type_of;
 use crate::limits::MAX_SELECTORS;
 use crate::{Mode, Selector};
 

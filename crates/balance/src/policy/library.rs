@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use mlua::{Lua, MultiValue, Value};
 use nacre_object::Error;
-use nacre_script::{Host, Library, raise};
+use nacre_script::{Host, Library, raise, type_of};
 
-use super::values::{described, type_of, whole_number};
+use super::values::{described, whole_number};
 use crate::limits::{MAX_LOG_CHARACTERS, MAX_LOG_LINES};
 use crate::{LogLine, State};
 

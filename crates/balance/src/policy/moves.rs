@@ -5,13 +5,14 @@ use std::collections::HashSet;
 
 use mlua::{Function, Table, Value};
 use nacre_object::Result;
+use nacre_script::type_of;
 
 use super::environment::unit_list;
 use super::hook_name::HookName;
 use super::hooks::PolicySelector;
 
 use super::running::Running;
-use super::values::{type_of, whole_number};
+use super::values::whole_number;
 use crate::selectors::{Orders, nearest};
 use crate::{Decision, Inputs, Move};
 

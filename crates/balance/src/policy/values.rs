@@ -1,6 +1,7 @@
 //! Values of the VM as policies know them: Luau has one type of numbers.
 
 use mlua::Value;
+use nacre_script::type_of;
 
 /// Whole numbers up to this are exact.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -18,14 +19,6 @@ pub(super) fn number(value: &Value) -> Option<f64> {
 pub(super) fn whole_number(value: &Value) -> Option<i64> {
     let whole = |number: &f64| number.fract() == 0.0 && number.abs() <= MAX_EXACT;
     number(value).filter(whole).map(|number| number as i64)
-}
-
-/// The type of a value, for an error.
-pub(super) fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Integer(_) | Value::Number(_) => "number",
-        other => other.type_name(),
-    }
 }
 
 /// Describes a value for an error: a number itself, or the type of any other value.

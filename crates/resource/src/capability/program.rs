@@ -7,7 +7,7 @@ use mlua::{Function, Value};
 use nacre_capability::{Ask, Asker, Holding, Mode, Terms as GrantTerms, Verdict, Wish};
 use nacre_clock::Clock;
 use nacre_object::{Error, Result};
-use nacre_script::{LoadedVm, ProgramVm, Run, Terms, blame_definition};
+use nacre_script::{ProgramVersion, ProgramVm, Run};
 
 use super::decision::{ask_to_lua, holding_to_lua, place, seconds, verdict_from_lua};
 use crate::limits::CAPABILITY_BUDGET;
@@ -16,13 +16,12 @@ thread_local! {
     static VM: ProgramVm<()> = const { ProgramVm::new() };
 }
 
+const GRANT_HINT: &str = "define grant(ask): return true to let the client work alone, false to let it ask the authority for each call";
+
 /// One version of a capability program.
 #[derive(Debug)]
 pub struct CapabilityProgram {
-    name: String,
-    version: u64,
-    source: Arc<str>,
-    clock: Arc<dyn Clock>,
+    version: ProgramVersion,
     has_keep: bool,
     has_turn: bool,
 }
@@ -38,23 +37,17 @@ impl CapabilityProgram {
         source: impl Into<Arc<str>>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
-        let (name, source, clock) = (name.to_owned(), source.into(), Arc::clone(clock));
-        let mut program = Self { name, version, source, clock, has_keep: false, has_turn: false };
-        (program.has_keep, program.has_turn) = program.run(|run| {
-            if function(run, "grant")?.is_none() {
-                return Err(Error::invalid("the program must define a function `grant`").hint(
-                    "define grant(ask): return true to let the client work alone, false to \
-                         let it ask the authority for each call",
-                ));
-            }
-            Ok((function(run, "keep")?.is_some(), function(run, "turn")?.is_some()))
+        let version = ProgramVersion::new(name, version, source, clock, &CAPABILITY_BUDGET);
+        let (has_keep, has_turn) = version.run(&VM, |run, ()| {
+            run.required_function("grant", GRANT_HINT)?;
+            Ok((run.function("keep")?.is_some(), run.function("turn")?.is_some()))
         })?;
-        Ok(program)
+        Ok(Self { version, has_keep, has_turn })
     }
 
     /// The version.
     pub fn version(&self) -> u64 {
-        self.version
+        self.version.number()
     }
 
     /// Decides what a client gets: a capability, or a round trip (the authority runs the call).
@@ -137,34 +130,12 @@ impl CapabilityProgram {
         name: &str,
         body: impl FnOnce(&Run<'_>, &Function) -> Result<R>,
     ) -> Result<R> {
-        let decided = self.run(|run| match function(run, name)? {
+        let decided = self.version.run(&VM, |run, ()| match run.function(name)? {
             Some(function) => body(run, &function),
             None => Err(Error::invalid(format!(
                 "the program has removed its function `{name}` while it ran"
             ))),
         });
-        decided
-            .map_err(|error| blame_definition(error, &self.name, self.version, &self.source, name))
-    }
-
-    fn run<R>(&self, body: impl FnOnce(&Run<'_>) -> Result<R>) -> Result<R> {
-        let in_vm = |loaded: &mut LoadedVm<()>| {
-            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
-            let terms = Terms { budget: &CAPABILITY_BUDGET, clock: &self.clock, seed: 0 };
-            let run = loaded.vm.start(&script, &terms)?;
-            run.load()?;
-            body(&run)
-        };
-        VM.with(|vm| vm.with(in_vm))
-    }
-}
-
-fn function(run: &Run<'_>, name: &str) -> Result<Option<Function>> {
-    match run.global(name)? {
-        Value::Function(function) => Ok(Some(function)),
-        Value::Nil => Ok(None),
-        other => {
-            Err(Error::invalid(format!("`{name}` is a {}; it is a function", other.type_name())))
-        }
+        decided.map_err(|error| self.version.blame(error, name))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mlua::{Function, Table, Value};
 use nacre_clock::Clock;
 use nacre_object::{Error, Result};
-use nacre_script::{JsonBounds, LoadedVm, ProgramVm, Run, Terms, blame_definition, json_to_lua};
+use nacre_script::{JsonBounds, ProgramVersion, ProgramVm, Run, json_to_lua, type_of};
 
 use super::control_library::{ControlLibrary, Finished};
 use super::interface::{CACHES_SETTING, FUNCTION, OBJECTS_SETTING, SETTINGS};
@@ -33,10 +33,7 @@ const STATE_BOUNDS: JsonBounds = JsonBounds {
 /// One compiled version of a control program.
 #[derive(Debug)]
 pub struct ControlProgram {
-    name: String,
-    version: u64,
-    source: Arc<str>,
-    clock: Arc<dyn Clock>,
+    version: ProgramVersion,
     defaults: Settings,
 }
 
@@ -51,20 +48,18 @@ impl ControlProgram {
         source: impl Into<Arc<str>>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
-        let (name, source, clock) = (name.to_owned(), source.into(), Arc::clone(clock));
-        let mut program = Self { name, version, source, clock, defaults: Settings::new() };
-        program.defaults = program.run(|run, _| {
-            run.load()?;
+        let version = ProgramVersion::new(name, version, source, clock, &CONTROL_BUDGET);
+        let defaults = version.run(&VM, |run, _| {
             function(run)?;
             read_settings(run)
         })?;
-        objects_of(&program.defaults)?;
-        Ok(program)
+        objects_of(&defaults)?;
+        Ok(Self { version, defaults })
     }
 
     /// The version.
     pub fn version(&self) -> u64 {
-        self.version
+        self.version.number()
     }
 
     /// The settings with the values that an operator has given.
@@ -106,8 +101,7 @@ impl ControlProgram {
     /// `Fault` with the line where the program fails; `Exhausted` if it exceeds its budget or a
     /// bound. Both name the program and its version.
     pub fn control(&self, input: &ControlInput) -> Result<ControlOutput> {
-        let ran = self.run(|run, library| {
-            run.load()?;
+        let ran = self.version.run(&VM, |run, library| {
             let control = function(run)?;
             let view = serde_json::to_value(input)
                 .map_err(|cause| Error::invalid(format!("a number is not finite: {cause}")))?;
@@ -122,9 +116,7 @@ impl ControlProgram {
             };
             Ok(ControlOutput { rules, shares, state, told })
         });
-        ran.map_err(|error| {
-            blame_definition(error, &self.name, self.version, &self.source, FUNCTION)
-        })
+        ran.map_err(|error| self.version.blame(error, FUNCTION))
     }
 
     /// Runs the program on a made-up cluster: first without load, then with a burst on one target.
@@ -150,38 +142,10 @@ impl ControlProgram {
         }
         Ok(())
     }
-
-    fn run<R>(&self, body: impl FnOnce(&Run<'_>, &ControlLibrary) -> Result<R>) -> Result<R> {
-        let in_vm = |loaded: &mut LoadedVm<ControlLibrary>| {
-            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
-            let terms = Terms { budget: &CONTROL_BUDGET, clock: &self.clock, seed: 0 };
-            let run = loaded.vm.start(&script, &terms)?;
-            body(&run, &loaded.library)
-        };
-        VM.with(|vm| vm.with(in_vm))
-    }
 }
 
 fn function(run: &Run<'_>) -> Result<Function> {
-    match run.global(FUNCTION)? {
-        Value::Function(function) => Ok(function),
-        Value::Nil => {
-            Err(Error::invalid(format!("the program must define a function `{FUNCTION}`"))
-                .hint("control(cluster) changes the rules with insert and delete"))
-        }
-        other => {
-            let text = format!("`{FUNCTION}` is a {}; it must be a function", type_of(&other));
-            Err(Error::invalid(text))
-        }
-    }
-}
-
-/// The type of a value, as programs call it.
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Integer(_) => "number",
-        other => other.type_name(),
-    }
+    run.required_function(FUNCTION, "control(cluster) changes the rules with insert and delete")
 }
 
 fn state_of(run: &Run<'_>, view: &Table) -> Result<serde_json::Value> {

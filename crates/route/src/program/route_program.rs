@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mlua::{Function, Lua, Table, Value};
 use nacre_clock::Clock;
 use nacre_object::{EntityName, Error, FaultSite, Result, TenantName};
-use nacre_script::{LoadedVm, ProgramVm, Run, Script, Terms, blame_definition};
+use nacre_script::{ProgramVersion, ProgramVm, Run, Script, type_of};
 
 use super::changes::{RouteLibrary, undeclared};
 use super::interface::{DESTINATIONS, FUNCTION, NOT_OFFERED, ROUTE_INTERFACE};
@@ -23,10 +23,7 @@ thread_local! {
 /// One compiled version of a route program.
 #[derive(Debug)]
 pub struct RouteProgram {
-    name: String,
-    version: u64,
-    source: Arc<str>,
-    clock: Arc<dyn Clock>,
+    version: ProgramVersion,
     destinations: Vec<Destination>,
 }
 
@@ -51,20 +48,19 @@ impl RouteProgram {
         source: impl Into<Arc<str>>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
-        let (name, source, clock) = (name.to_owned(), source.into(), Arc::clone(clock));
-        let mut program = Self { name, version, source, clock, destinations: vec![] };
-        program.destinations = program.run(|script, run, _| {
-            check_offered(script)?;
+        let version = ProgramVersion::new(name, version, source, clock, &ROUTE_BUDGET);
+        let destinations = version.start(&VM, |run, _| {
+            check_offered(run.script())?;
             run.load()?;
             function(run)?;
             read_destinations(run)
         })?;
-        Ok(program)
+        Ok(Self { version, destinations })
     }
 
     /// The version.
     pub fn version(&self) -> u64 {
-        self.version
+        self.version.number()
     }
 
     /// The destinations that it declares.
@@ -79,8 +75,7 @@ impl RouteProgram {
     /// invalid; `Exhausted` if the program exceeds its budget. Both name the program and its
     /// version.
     pub fn decide(&self, rule: &Header, io: &Io) -> Result<Decision> {
-        let decided = self.run(|_, run, library| {
-            run.load()?;
+        let decided = self.version.run(&VM, |run, library| {
             let route = function(run)?;
             let argument = io_to_lua(run.lua(), rule, io).map_err(|error| run.explain(&error))?;
             library.begin(rule, io, &self.destinations);
@@ -94,7 +89,7 @@ impl RouteProgram {
     fn destination(&self, run: &Run<'_>, route: &Function, io: Table) -> Result<Destination> {
         let returned = run.call_for::<Value>(route, io)?;
         let Value::String(returned) = &returned else {
-            let text = format!("`{FUNCTION}` returned a {}", returned.type_name());
+            let text = format!("`{FUNCTION}` returned a {}", type_of(&returned));
             return Err(Error::invalid(text).hint("return one of `destinations`"));
         };
         let text = returned.to_string_lossy();
@@ -107,18 +102,14 @@ impl RouteProgram {
 
     /// Adds the program, its version and a line to an error.
     fn blamed(&self, error: Error) -> Error {
-        let blame =
-            |error| blame_definition(error, &self.name, self.version, &self.source, FUNCTION);
-        let error = blame(error);
+        let error = self.version.blame(error, FUNCTION);
         if error.fault().is_some_and(|site| site.line.is_some()) {
             return error;
         }
         // The VM knows no line if the budget ended the run, so the line of the function is used.
         let known = error.fault().cloned().unwrap_or_default();
-        let defined = blame(Error::invalid(error.message()));
-        let line = defined.fault().and_then(|site| site.line);
-        let (program, version) = (self.name.clone(), self.version);
-        error.with_fault(FaultSite { program, version, line, ..known })
+        let traceback = known.traceback;
+        error.with_fault(FaultSite { traceback, ..self.version.definition(FUNCTION) })
     }
 
     /// Tests the program with made-up IO: small and large ranges, at the start of an object and far
@@ -148,33 +139,10 @@ impl RouteProgram {
         }
         Ok(())
     }
-
-    fn run<R>(
-        &self,
-        body: impl FnOnce(&Script, &Run<'_>, &RouteLibrary) -> Result<R>,
-    ) -> Result<R> {
-        let in_vm = |loaded: &mut LoadedVm<RouteLibrary>| {
-            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
-            let terms = Terms { budget: &ROUTE_BUDGET, clock: &self.clock, seed: 0 };
-            let run = loaded.vm.start(&script, &terms)?;
-            body(&script, &run, &loaded.library)
-        };
-        VM.with(|vm| vm.with(in_vm))
-    }
 }
 
 fn function(run: &Run<'_>) -> Result<Function> {
-    match run.global(FUNCTION)? {
-        Value::Function(function) => Ok(function),
-        Value::Nil => {
-            Err(Error::invalid(format!("the program must define a function `{FUNCTION}`"))
-                .hint("route(io) returns one of `destinations`"))
-        }
-        other => {
-            let text = format!("`{FUNCTION}` is a {}; it must be a function", other.type_name());
-            Err(Error::invalid(text))
-        }
-    }
+    run.required_function(FUNCTION, "route(io) returns one of `destinations`")
 }
 
 /// Refuses programs that use functions of the paper that nodes do not offer.
@@ -203,17 +171,14 @@ fn read_destinations(run: &Run<'_>) -> Result<Vec<Destination>> {
         Value::Table(list) => list,
         Value::Nil => return wrong(format!("the program must set `{DESTINATIONS}`")),
         other => {
-            return wrong(format!(
-                "`{DESTINATIONS}` is a {}; it must be a list",
-                other.type_name()
-            ));
+            return wrong(format!("`{DESTINATIONS}` is a {}; it must be a list", type_of(&other)));
         }
     };
     let mut destinations = vec![];
     for place in 1..=list.raw_len() {
         let entry = list.raw_get::<Value>(place).map_err(|error| run.explain(&error))?;
         let Value::String(line) = &entry else {
-            let what = format!("entry {place} of `{DESTINATIONS}` is a {}", entry.type_name());
+            let what = format!("entry {place} of `{DESTINATIONS}` is a {}", type_of(&entry));
             return wrong(format!("{what}; it must be a string"));
         };
         let destination = Destination::from_line(&line.to_string_lossy())?;

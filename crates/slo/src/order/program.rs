@@ -10,7 +10,7 @@ use nacre_qos::scheduler::{
     DeviceLimits, NewRequest, Scheduler, ServiceOrder, TenantSettings, Ties, Waiting, Work,
 };
 use nacre_qos::{IoKind, RateBurst};
-use nacre_script::{LoadedVm, ProgramVm, Run, Terms, blame_definition};
+use nacre_script::{ProgramVersion, ProgramVm, Run, type_of};
 
 use super::Candidate;
 use crate::limits::ORDER_BUDGET;
@@ -24,12 +24,7 @@ const FUNCTION: &str = "choose";
 
 /// One compiled version of an order program.
 #[derive(Debug)]
-pub struct OrderProgram {
-    name: String,
-    version: u64,
-    source: Arc<str>,
-    clock: Arc<dyn Clock>,
-}
+pub struct OrderProgram(ProgramVersion);
 
 impl OrderProgram {
     /// Compiles a program, and runs its top level once.
@@ -43,15 +38,14 @@ impl OrderProgram {
         source: impl Into<Arc<str>>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
-        let (name, source, clock) = (name.to_owned(), source.into(), Arc::clone(clock));
-        let program = Self { name, version, source, clock };
-        program.run(|run| function(run).map(drop))?;
-        Ok(program)
+        let version = ProgramVersion::new(name, version, source, clock, &ORDER_BUDGET);
+        version.run(&VM, |run, ()| function(run).map(drop))?;
+        Ok(Self(version))
     }
 
     /// The version.
     pub fn version(&self) -> u64 {
-        self.version
+        self.0.number()
     }
 
     /// Asks the program whose request is served next. Returns the index of the tenant in
@@ -61,7 +55,7 @@ impl OrderProgram {
     /// `Fault` with the line where the program fails, or with the line of `choose` if its result is
     /// invalid; `Exhausted` if the program exceeds its budget.
     pub fn choose(&self, candidates: &[Candidate<'_>]) -> Result<Option<usize>> {
-        let chosen = self.run(|run| {
+        let chosen = self.0.run(&VM, |run, ()| {
             let choose = function(run)?;
             let entries = candidates.iter().map(|candidate| to_lua(run.lua(), candidate));
             let entries = entries.collect::<mlua::Result<Vec<_>>>();
@@ -69,9 +63,7 @@ impl OrderProgram {
             let returned = run.call_for::<Value>(&choose, entries)?;
             place(&returned, candidates.len())
         });
-        chosen.map_err(|error| {
-            blame_definition(error, &self.name, self.version, &self.source, FUNCTION)
-        })
+        chosen.map_err(|error| self.0.blame(error, FUNCTION))
     }
 
     /// Tests the program on made-up tenants: first with tenants of all kinds, then with two at a
@@ -90,29 +82,11 @@ impl OrderProgram {
         self.choose(&candidates)?;
         candidates.windows(2).try_for_each(|pair| self.choose(pair).map(drop))
     }
-
-    fn run<R>(&self, body: impl FnOnce(&Run<'_>) -> Result<R>) -> Result<R> {
-        let in_vm = |loaded: &mut LoadedVm<()>| {
-            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
-            let terms = Terms { budget: &ORDER_BUDGET, clock: &self.clock, seed: 0 };
-            let run = loaded.vm.start(&script, &terms)?;
-            run.load()?;
-            body(&run)
-        };
-        VM.with(|vm| vm.with(in_vm))
-    }
 }
 
 fn function(run: &Run<'_>) -> Result<Function> {
-    match run.global(FUNCTION)? {
-        Value::Function(function) => Ok(function),
-        Value::Nil => Err(Error::invalid("the program must define a function `choose`")
-            .hint("define choose(waiting): it returns the position of a tenant in the list")),
-        other => Err(Error::invalid(format!(
-            "`choose` is a {}; it must be a function",
-            other.type_name()
-        ))),
-    }
+    let hint = "define choose(waiting): it returns the position of a tenant in the list";
+    run.required_function(FUNCTION, hint)
 }
 
 /// Creates an entry of the argument `waiting`.
@@ -148,7 +122,7 @@ fn place(returned: &Value, length: usize) -> Result<Option<usize>> {
         Value::Integer(number) => *number as f64,
         Value::Number(number) => *number,
         other => {
-            let text = format!("`choose` returned a {}", other.type_name());
+            let text = format!("`choose` returned a {}", type_of(other));
             return Err(Error::invalid(text).hint("return a position in the list, or nil"));
         }
     };
