@@ -4,6 +4,7 @@
 mod checker;
 mod client;
 mod coin;
+mod controllers;
 mod flows;
 mod store;
 mod world;

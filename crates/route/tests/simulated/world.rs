@@ -8,8 +8,8 @@ use nacre_conformance::Chronicle;
 use nacre_conformance::network::{Delivery, Leg, Network};
 use nacre_object::{Error, Op, Reply, Request};
 use nacre_route::{
-    Command, Controller, ControllerCommand, ControllerEvent, Event, IoId, Order, OrderAnswer,
-    Outcome, PeerAnswer, PeerQuestion, Piece, Span, Stored, Switch, SwitchName, join,
+    Command, Controller, ControllerEvent, Event, IoId, Order, OrderAnswer, Outcome, PeerAnswer,
+    PeerQuestion, Piece, Span, Switch, SwitchName, join,
 };
 
 use super::checker::Checker;
@@ -26,10 +26,6 @@ const STORM_STEPS: usize = 4_000;
 const MISFORTUNE_ONE_IN: u64 = 120;
 /// The interval at which each party checks what is due.
 const WAKE_EVERY: u64 = 15;
-/// The controller in charge changes the rules at one of this many of its wake-ups.
-const UPDATE_ONE_IN: u64 = 12;
-/// A controller that is not in charge takes over at one of this many of its wake-ups.
-const TAKE_OVER_ONE_IN: u64 = 60;
 /// One of this many changes is slow at the disk.
 const SLOW_ONE_IN: u64 = 4;
 /// The greatest delay of such a change.
@@ -48,15 +44,15 @@ struct Io {
 }
 
 pub struct World {
-    random: Random,
+    pub(super) random: Random,
     network: Network<Party, Ask, Answer>,
-    flow: Flow,
+    pub(super) flow: Flow,
     store: Store,
     checker: Checker,
     clients: Vec<Client>,
     switches: Vec<Switch>,
     /// `None` for one that is not in charge.
-    controllers: Vec<Option<Controller>>,
+    pub(super) controllers: Vec<Option<Controller>>,
     ios: BTreeMap<IoId, Io>,
     /// The pieces under way, by the number of their question.
     pieces: BTreeMap<u64, (IoId, usize)>,
@@ -68,7 +64,7 @@ pub struct World {
     seen: BTreeSet<(Party, u64)>,
     next_id: u64,
     sabotage: Option<Sabotage>,
-    told: Chronicle,
+    pub(super) told: Chronicle,
     violation: Option<String>,
 }
 
@@ -203,25 +199,7 @@ impl World {
         }
     }
 
-    fn controller_woken(&mut self, at: usize) {
-        let nobody = self.controllers.iter().all(Option::is_none);
-        let Some(controller) = &mut self.controllers[at] else {
-            if nobody || self.random.one_in(TAKE_OVER_ONE_IN) {
-                let (controller, commands) = Controller::new();
-                self.controllers[at] = Some(controller);
-                self.control(at, commands);
-            }
-            return;
-        };
-        let mut commands = controller.handle(ControllerEvent::Tick);
-        if self.random.one_in(UPDATE_ONE_IN) {
-            let wanted = self.flow.next(controller.record(), &mut self.random);
-            commands.extend(controller.begin(wanted).unwrap_or_default());
-        }
-        self.control(at, commands);
-    }
-
-    fn send(&mut self, from: Party, to: Party, ask: Ask) -> u64 {
+    pub(super) fn send(&mut self, from: Party, to: Party, ask: Ask) -> u64 {
         self.next_id += 1;
         let told = &mut self.told;
         let note = &mut |what| told.note(what);
@@ -373,56 +351,6 @@ impl World {
         self.tell_switch(at, Event::PieceDone { io, piece, outcome });
     }
 
-    fn controller_hears(&mut self, at: usize, to: Party, ask: Ask, answer: Answer) {
-        let event = match (ask, answer) {
-            (Ask::Load, Answer::Loaded(record)) => ControllerEvent::Loaded(record),
-            (Ask::Keep { record, .. }, Answer::Kept(is_kept)) => {
-                let outcome = if is_kept { Stored::Yes } else { Stored::Refused };
-                ControllerEvent::Stored { term: record.term, outcome }
-            }
-            (Ask::Order { term, order }, Answer::Order(answer)) => {
-                let Party::Switch(switch) = to else { panic!("orders go to switches") };
-                ControllerEvent::Answered { term, switch: name(switch), order, answer }
-            }
-            (Ask::Gather { .. }, Answer::Gathered(placed)) => {
-                let Some(controller) = &self.controllers[at] else { return };
-                let term = controller.record().term;
-                ControllerEvent::Gathered { term, placed }
-            }
-            _ => return,
-        };
-        self.tell_controller(at, event);
-    }
-
-    fn tell_controller(&mut self, at: usize, event: ControllerEvent) {
-        let Some(controller) = &mut self.controllers[at] else { return };
-        let commands = controller.handle(event);
-        self.control(at, commands);
-    }
-
-    fn control(&mut self, at: usize, commands: Vec<ControllerCommand>) {
-        let from = Party::Controller(at);
-        for command in commands {
-            match command {
-                ControllerCommand::Load => drop(self.send(from, Party::Store, Ask::Load)),
-                ControllerCommand::Store { expected, record } => {
-                    self.send(from, Party::Store, Ask::Keep { expected, record });
-                }
-                ControllerCommand::Order { switch, term, order } => {
-                    self.send(from, party(&switch), Ask::Order { term, order });
-                }
-                ControllerCommand::Gather { moves, followed, .. } => {
-                    self.send(from, Party::Store, Ask::Gather { moves, followed });
-                }
-                ControllerCommand::Updated(_) => self.told.note("rules updated"),
-                ControllerCommand::Deposed => {
-                    self.told.note("controller deposed");
-                    self.controllers[at] = None;
-                }
-            }
-        }
-    }
-
     fn tell_switch(&mut self, at: usize, event: Event) {
         let now = self.now();
         for command in self.switches[at].handle(now, event) {
@@ -502,6 +430,6 @@ fn span_of(op: &Op) -> Span {
     }
 }
 
-fn party(switch: &SwitchName) -> Party {
+pub(super) fn party(switch: &SwitchName) -> Party {
     Party::Switch(switch.as_str()[1..].parse().unwrap())
 }
