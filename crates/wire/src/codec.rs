@@ -2,7 +2,10 @@
 //! this codec only copies its bytes. It splits a received batch into messages, which stay encoded
 //! until they are needed. It refuses a batch of more than `MAX_BATCH_MESSAGES` messages.
 
+use std::sync::Arc;
+
 use bytes::{Buf, BufMut, Bytes};
+use nacre_telemetry::Counter;
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use tonic::Status;
@@ -16,9 +19,33 @@ pub(crate) const MESSAGES_TAG: u32 = 1;
 /// A batch that is longer than this has a large message in it.
 const LARGE_BATCH_BYTES: usize = 2 * BATCH_BYTES;
 
+/// The header of each message of gRPC: whether it is compressed, and its length.
+const GRPC_HEADER_BYTES: usize = 5;
+
+/// The bytes of the batches of some sessions, with the headers of gRPC. The frames of HTTP/2 are
+/// not counted.
+#[derive(Debug, Default)]
+pub(crate) struct SessionBytes {
+    pub received: Counter,
+    pub sent: Counter,
+}
+
+fn count(counter: &Counter, batch_bytes: usize) {
+    counter.add((GRPC_HEADER_BYTES + batch_bytes) as u64);
+}
+
 /// Sends encoded batches, receives batches of messages that are still encoded.
 #[derive(Debug, Default)]
-pub(crate) struct BatchCodec;
+pub(crate) struct BatchCodec {
+    bytes: Arc<SessionBytes>,
+}
+
+impl BatchCodec {
+    /// A codec that adds to these counts.
+    pub(crate) fn counting(bytes: &Arc<SessionBytes>) -> Self {
+        Self { bytes: Arc::clone(bytes) }
+    }
+}
 
 impl Codec for BatchCodec {
     type Encode = EncodedBatch;
@@ -27,22 +54,25 @@ impl Codec for BatchCodec {
     type Decoder = BatchDecoder;
 
     fn encoder(&mut self) -> BatchEncoder {
-        BatchEncoder
+        BatchEncoder { bytes: Arc::clone(&self.bytes) }
     }
 
     fn decoder(&mut self) -> BatchDecoder {
-        BatchDecoder::default()
+        BatchDecoder { longest: 0, bytes: Arc::clone(&self.bytes) }
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct BatchEncoder;
+pub(crate) struct BatchEncoder {
+    bytes: Arc<SessionBytes>,
+}
 
 impl Encoder for BatchEncoder {
     type Item = EncodedBatch;
     type Error = Status;
 
     fn encode(&mut self, batch: EncodedBatch, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        count(&self.bytes.sent, batch.head.len() + batch.tail.len());
         out.reserve(batch.head.len() + batch.tail.len());
         out.put_slice(&batch.head);
         out.put_slice(&batch.tail);
@@ -60,11 +90,12 @@ fn buffers() -> BufferSettings {
     BufferSettings::new(BATCH_BYTES, BATCH_BYTES)
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BatchDecoder {
     /// The length of the longest batch so far. The connection's receive buffer has grown to this
     /// length, and shorter batches use it again.
     longest: usize,
+    bytes: Arc<SessionBytes>,
 }
 
 impl Decoder for BatchDecoder {
@@ -72,6 +103,7 @@ impl Decoder for BatchDecoder {
     type Error = Status;
 
     fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Batch>, Status> {
+        count(&self.bytes.received, source.remaining());
         self.longest = self.longest.max(source.remaining());
         Ok(Some(Batch::within(source.copy_to_bytes(source.remaining()), self.longest)))
     }

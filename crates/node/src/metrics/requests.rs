@@ -6,7 +6,7 @@ use nacre_wire::Server;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::page::{Page, plain, seconds};
+use super::page::{Page, bytes, plain, seconds};
 
 /// Reads a server.
 #[derive(Debug)]
@@ -31,6 +31,10 @@ impl Collector for RequestsCollector {
         page.counters(plain("refusals", help), refusals)?;
         let help = "Requests begun that wait for something, mostly a sync";
         page.gauge(plain("requests_waiting", help), requests.waiting)?;
+        let help = "Bytes that sessions received, without the frames of HTTP/2";
+        page.counter(bytes("session_received", help), requests.received_bytes)?;
+        let help = "Bytes that sessions sent, without the frames of HTTP/2";
+        page.counter(bytes("session_sent", help), requests.sent_bytes)?;
         page.gauge(plain("sessions", "Sessions that are open"), server.session_count())?;
         page.gauge(plain("connections", "Connections that are open"), server.connection_count())
     }

@@ -226,7 +226,7 @@ async fn open_stream(
     let batches = outbox.stream().filter_map(|batch| std::future::ready(batch.ok()));
     let response = Grpc::with_origin(service, Uri::from_static("http://node"))
         .max_decoding_message_size(MAX_BATCH_BYTES)
-        .streaming(Request::new(batches), SESSION_PATH, BatchCodec)
+        .streaming(Request::new(batches), SESSION_PATH, BatchCodec::default())
         .await;
     Ok(response.map_err(|status| failure(&status))?.into_inner())
 }

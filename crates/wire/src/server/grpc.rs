@@ -80,8 +80,9 @@ async fn session(
     connected: Connected,
     request: http::Request<Body>,
 ) -> http::Response<Body> {
+    let codec = BatchCodec::counting(&node.meter.session_bytes);
     let open = move |request| open(node.clone(), connected.clone(), request);
-    Grpc::new(BatchCodec)
+    Grpc::new(codec)
         .max_decoding_message_size(MAX_BATCH_BYTES)
         .streaming(service_fn(open), request)
         .await

@@ -12,6 +12,7 @@ use nacre_clock::Clock;
 use nacre_object::ErrorKind;
 use nacre_telemetry::{Counter, Durations, HistogramSnapshot};
 
+use crate::codec::SessionBytes;
 use crate::outbox::Lane;
 use nacre_protocol::decode;
 use nacre_protocol::proto::client_message::Body as Asked;
@@ -168,11 +169,13 @@ pub(crate) struct Meter {
     clock: Arc<dyn Clock>,
     kinds: [KindMeter; KINDS.len()],
     waiting: AtomicI64,
+    pub(crate) session_bytes: Arc<SessionBytes>,
 }
 
 impl Meter {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, kinds: std::array::from_fn(|_| KindMeter::default()), waiting: 0.into() }
+        let kinds = std::array::from_fn(|_| KindMeter::default());
+        Self { clock, kinds, waiting: 0.into(), session_bytes: Arc::default() }
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -210,6 +213,8 @@ impl Meter {
         RequestCounts {
             kinds: self.kinds.iter().enumerate().filter_map(used).collect(),
             waiting: self.waiting.load(Ordering::Relaxed),
+            received_bytes: self.session_bytes.received.get(),
+            sent_bytes: self.session_bytes.sent.get(),
         }
     }
 }
@@ -221,6 +226,10 @@ pub struct RequestCounts {
     pub kinds: Vec<KindCounts>,
     /// The number of begun requests of sessions that wait for something, mostly for a sync.
     pub waiting: i64,
+    /// The bytes that sessions have received, without the frames of HTTP/2.
+    pub received_bytes: u64,
+    /// The bytes that sessions have sent, without the frames of HTTP/2.
+    pub sent_bytes: u64,
 }
 
 /// The requests of one kind.

@@ -179,3 +179,22 @@ async fn health_and_reflection_are_served() {
     let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
     assert!(names.contains(&nacre_wire::SERVICE_NAME.to_owned()), "{names:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_counts_the_bytes_of_its_sessions() {
+    const PAYLOAD: u64 = 100_000;
+    /// More than the ids, names and headers of two messages take.
+    const MOST_OVERHEAD: u64 = 1_000;
+    let folder = SocketFolder::new();
+    let node = Node::of_service(&folder.endpoint(), &TestService::new()).await;
+    let session = connect(&node.endpoint).await;
+    ask(&session, "echo", "a").await.unwrap();
+    let before = node.server.requests();
+    ask(&session, "echo", vec![7; PAYLOAD as usize]).await.unwrap();
+    let after = node.server.requests();
+    let received = after.received_bytes - before.received_bytes;
+    let sent = after.sent_bytes - before.sent_bytes;
+    for bytes in [received, sent] {
+        assert!((PAYLOAD..PAYLOAD + MOST_OVERHEAD).contains(&bytes), "{received} {sent}");
+    }
+}
