@@ -13,8 +13,8 @@ use crate::{
     Figure, append, balance_sequencers, balancer_model, balancer_tick, brados_call, brados_choose,
     brados_compile, brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call,
     handover, migrate, object, propagate, read, recover, route_caches, route_recover,
-    route_replicas, route_switch, scale, sequencer, sequencer_caps, slo_decide, slo_keep,
-    slo_overhead, slo_place, start,
+    route_replicas, route_switch, route_tail, route_update, scale, sequencer, sequencer_caps,
+    slo_decide, slo_keep, slo_overhead, slo_place, start,
 };
 
 /// Objects to which `scale` fills a pool by default: about half a minute of writes.
@@ -73,6 +73,10 @@ pub enum Bench {
     RouteCaches,
     /// Reads of objects with copies beside reads of the objects alone.
     RouteReplicas,
+    /// The tail latency of a target in a burst, with and without routing.
+    RouteTail,
+    /// The bytes that a change of rules and statistics cost.
+    RouteUpdate,
     /// The time until an activated program runs on all subscribers.
     Propagate,
     /// How long clients cannot write to a log after a process was killed.
@@ -87,7 +91,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 29] = [
+    pub const ALL: [Bench; 31] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -112,6 +116,8 @@ impl Bench {
         Self::RouteRecover,
         Self::RouteCaches,
         Self::RouteReplicas,
+        Self::RouteTail,
+        Self::RouteUpdate,
         Self::Propagate,
         Self::Recover,
         Self::Scale,
@@ -158,6 +164,8 @@ impl Bench {
             Self::RouteRecover => "route-recover",
             Self::RouteCaches => "route-caches",
             Self::RouteReplicas => "route-replicas",
+            Self::RouteTail => "route-tail",
+            Self::RouteUpdate => "route-update",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
             Self::Scale => "scale",
@@ -289,6 +297,8 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::RouteRecover => route_recover::run(setup, report).await,
         Bench::RouteCaches => route_caches::run(setup, report).await,
         Bench::RouteReplicas => route_replicas::run(setup, report).await,
+        Bench::RouteTail => route_tail::run(setup, report).await,
+        Bench::RouteUpdate => route_update::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,

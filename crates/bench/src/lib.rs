@@ -46,6 +46,8 @@ mod route_figures;
 mod route_recover;
 mod route_replicas;
 mod route_switch;
+mod route_tail;
+mod route_update;
 mod scale;
 mod scratch;
 mod sequencer;

@@ -21,6 +21,8 @@ pub enum PaperFigure {
     UpdatesSlowDevice,
     /// IO a second of a switch.
     Switch,
+    /// Latencies of a target in a burst.
+    Tail,
     /// Reads from copies.
     Replicas,
     /// A cache divided among tenants.
@@ -53,11 +55,12 @@ pub(crate) struct Drawn {
 
 impl PaperFigure {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Sequencer,
         Self::Updates,
         Self::UpdatesSlowDevice,
         Self::Switch,
+        Self::Tail,
         Self::Replicas,
         Self::Caches,
     ];
@@ -69,6 +72,7 @@ impl PaperFigure {
             Self::Updates => "malacology-updates",
             Self::UpdatesSlowDevice => "malacology-updates-slow-device",
             Self::Switch => "sroute-5-switch",
+            Self::Tail => "sroute-7-tail",
             Self::Replicas => "sroute-8-replicas",
             Self::Caches => "sroute-10-caches",
         }
@@ -81,6 +85,7 @@ impl PaperFigure {
             Self::Updates => "Updates of an interface on their way to 120 subscribers",
             Self::UpdatesSlowDevice => "The same to three subscribers, on a slow device",
             Self::Switch => "IO a second of a switch, by its rules",
+            Self::Tail => "Latencies of an overloaded target, without routing and with it",
             Self::Replicas => "Reads of hot objects from the primary and from copies",
             Self::Caches => "Reads of two tenants with one cache and with a divided cache",
         }
@@ -96,6 +101,7 @@ impl PaperFigure {
             Self::UpdatesSlowDevice => propagate::measure_figure(setup, true).await?,
             Self::Updates => propagate::measure_figure(setup, false).await?,
             Self::Switch => route_figures::measure_switch(setup).await?,
+            Self::Tail => route_figures::measure_tail(setup).await?,
             Self::Replicas => route_figures::measure_replicas(setup).await?,
             Self::Caches => route_figures::measure_caches(setup).await?,
         };

@@ -1,6 +1,6 @@
 //! Figures of the sRoute paper that are measured on nodes: `nacre-bench experiment sroute-5-switch`,
-//! `sroute-8-replicas` and `sroute-10-caches`. They run the benches `route-switch`,
-//! `route-replicas` and `route-caches`.
+//! `sroute-7-tail`, `sroute-8-replicas` and `sroute-10-caches`. They run the benches `route-switch`,
+//! `route-tail`, `route-replicas` and `route-caches`.
 
 use nacre_experiments::{FigureChart, MeasuredFinding, Spread};
 use nacre_object::Result;
@@ -8,10 +8,12 @@ use nacre_object::Result;
 use crate::bench::Setup;
 use crate::figure::Figure;
 use crate::paper_figure::Drawn;
-use crate::{route_caches, route_replicas, route_switch};
+use crate::{route_caches, route_replicas, route_switch, route_tail};
 
 /// The IO/s of one switch in the paper (section 4): at least, with large IO, and at most.
 const PAPER_SWITCH_RATES: [f64; 2] = [50_000.0, 180_000.0];
+/// How many times better the tail latency in a burst was: two orders of magnitude (section 5.1).
+const PAPER_TAIL_GAIN: f64 = 100.0;
 /// How much more reads two replicas served, in per cent (section 5.2).
 const PAPER_REPLICAS_GAIN: f64 = 63.0;
 /// How much more IO a divided cache served, in per cent, and how many times as much of the squeezed
@@ -38,6 +40,36 @@ pub(crate) async fn measure_switch(setup: &Setup) -> Result<Drawn> {
     let added = figures.iter().filter(|one| one.unit == "us");
     findings.extend(added.map(|figure| finding(&figure.figure, "us", None, figure.ours)));
     Ok(Drawn { findings, charts: vec![chart] })
+}
+
+/// Figure 7: latencies of an overloaded target, without routing and with it.
+pub(crate) async fn measure_tail(setup: &Setup) -> Result<Drawn> {
+    let rounds = route_tail::measure_main_case(setup).await?;
+    let axes = ("requests of 1,000 that take longer", "ms", "side");
+    let mut chart = FigureChart::new("latencies", "Latencies in a burst", axes).logarithmic();
+    for percentile in [50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9] {
+        let medians = rounds.medians(|one| one.bursting_millis(percentile));
+        for (side, millis) in ["no routing", "routing"].into_iter().zip(medians) {
+            chart.push(slower_of_thousand(percentile), millis, side);
+        }
+    }
+    let gain = |percentile| {
+        let [unrouted, routed] = rounds.medians(|one| one.bursting_millis(percentile));
+        unrouted / routed
+    };
+    let mut findings = vec![];
+    for (percentile, paper) in [(50.0, None), (99.0, None), (99.9, Some(PAPER_TAIL_GAIN))] {
+        let what = format!("p{percentile} in the burst, better by");
+        findings.push(finding(&what, "times", paper, gain(percentile)));
+    }
+    let [unrouted, routed] = rounds.medians(|one| one.others_millis(99.0));
+    findings.push(finding("p99 of the other volumes, longer by", "times", None, routed / unrouted));
+    Ok(Drawn { findings, charts: vec![chart] })
+}
+
+/// How many of 1,000 requests are above a percentile.
+fn slower_of_thousand(percentile: f64) -> f64 {
+    (1e3 - percentile * 10.0).round()
 }
 
 /// Figure 8: reads from replicas beside reads from the primary.
