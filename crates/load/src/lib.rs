@@ -1,5 +1,9 @@
 //! Generates load for benchmarks: a number of workers, each of which waits for an operation to end
 //! before it begins the next. They begin operations as fast as they can, or at a given rate.
+//!
+//! [`open_loop`] instead sends each request when it is due, whether or not earlier ones have ended.
+
+mod open_loop;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +12,8 @@ use futures::future::try_join_all;
 use hdrhistogram::Histogram;
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
+
+pub use open_loop::{Answered, open_loop};
 
 /// Part of a run before what is measured begins: caches fill, files are laid out.
 pub const WARM_UP_SHARE: f64 = 0.2;

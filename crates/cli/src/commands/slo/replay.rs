@@ -18,20 +18,17 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use nacre::{Cluster, Object, Pool};
 use nacre_clock::{Clock, SystemClock};
+use nacre_load::{Answered, open_loop};
 use nacre_object::limits::MAX_REQUEST_BYTES;
-use nacre_object::{Error, ErrorKind, PoolName, Result};
+use nacre_object::{Error, PoolName, Result};
 use nacre_qos::IoKind;
 use nacre_qos::trace::{Trace, TraceFormat, TraceRecord};
 use serde::Serialize;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use super::input::read_trace;
 use super::{milliseconds, units};
 use crate::out::{Out, note, table};
 
-/// The most requests in flight. Beyond it requests are sent late, and the report says so.
-const MAX_UNDER_WAY: usize = 16_384;
 /// Objects that are written at a time before the replay begins.
 const PREPARED_AT_ONCE: usize = 32;
 /// Longer latencies are recorded as this one.
@@ -85,14 +82,6 @@ struct TraceReport {
     seconds_p99: f64,
     seconds_p999: f64,
     seconds_max: f64,
-}
-
-/// A request that was answered.
-struct Answered {
-    due: Duration,
-    lag: Duration,
-    latency: Duration,
-    failure: Option<ErrorKind>,
 }
 
 /// Replays the traces, and shows what their requests saw.
@@ -184,32 +173,9 @@ impl Replayed {
         began: Duration,
         speed: f64,
     ) -> Result<Vec<Answered>> {
-        let (mut requests, under_way) = (JoinSet::new(), Arc::new(Semaphore::new(MAX_UNDER_WAY)));
-        let mut answered = Vec::with_capacity(self.trace.records.len());
-        for record in &self.trace.records {
-            let due = record.at.div_f64(speed);
-            let now = clock.monotonic().saturating_sub(began);
-            if due > now {
-                tokio::time::sleep(due - now).await;
-            }
-            while let Some(ended) = requests.try_join_next() {
-                answered.push(ended.map_err(cut_off)?);
-            }
-            let permit = Arc::clone(&under_way).acquire_owned().await;
-            let request = self.request(record);
-            let clock = Arc::clone(clock);
-            requests.spawn(async move {
-                let _permit = permit;
-                let lag = clock.monotonic().saturating_sub(began).saturating_sub(due);
-                let outcome = request.await;
-                let latency = clock.monotonic().saturating_sub(began).saturating_sub(due);
-                Answered { due, lag, latency, failure: outcome.err().map(|error| error.kind()) }
-            });
-        }
-        while let Some(ended) = requests.join_next().await {
-            answered.push(ended.map_err(cut_off)?);
-        }
-        Ok(answered)
+        let requests = self.trace.records.iter();
+        let requests = requests.map(|record| (record.at.div_f64(speed), self.request(record)));
+        open_loop(clock, began, requests).await
     }
 
     fn request(&self, record: &TraceRecord) -> impl Future<Output = Result<()>> + Send + use<> {
@@ -247,10 +213,6 @@ impl Replayed {
             seconds_max: latencies.max() as f64 / 1e6,
         }
     }
-}
-
-fn cut_off(cause: tokio::task::JoinError) -> Error {
-    Error::unavailable(format!("the replay ended early: {cause}"))
 }
 
 fn filler(bytes: u64) -> Bytes {
