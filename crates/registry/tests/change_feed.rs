@@ -5,12 +5,13 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use common::{name, store};
 use futures::future::join_all;
 use nacre_conformance::faults::{FaultPlan, Operation, no_faults};
 use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{Fault, FaultyStore, MemoryStore};
-use nacre_object::{Op, Stack};
+use nacre_object::{ClassCall, ObjectId, Op, OpResult, Request, Stack, Store, Watch};
 use nacre_registry::{Change, ChangeFeed, MapEvent, MapWatcher, Maps};
 
 fn reads_history(operation: &Operation<'_>) -> bool {
@@ -62,32 +63,69 @@ async fn watchers(maps: &Maps, writer: &Maps, map: &str) -> Vec<MapWatcher> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_read_serves_all_watchers_of_a_common_map() {
-    let store = store();
-    let own_reads = Arc::new(AtomicUsize::new(0));
-    let (maps, reads) = node(&store, counting(&own_reads));
-    let writer = common::maps(&store);
-    let mut watchers = watchers(&maps, &writer, "pools").await;
-    let before = reads.load(Ordering::Relaxed);
-    let own_before = own_reads.load(Ordering::Relaxed);
-    for value in ["3", "4"] {
-        let epoch = writer.apply(&name("pools"), vec![Change::set("k", value)]).await.unwrap();
-        assert_eq!(next_epochs(&mut watchers).await, [epoch; 10]);
+async fn one_read_serves_all_watchers_of_a_map() {
+    for map in ["pools", "secret"] {
+        let store = store();
+        let own_reads = Arc::new(AtomicUsize::new(0));
+        let (maps, reads) = node(&store, counting(&own_reads));
+        let writer = common::maps(&store);
+        let mut watchers = watchers(&maps, &writer, map).await;
+        let before = reads.load(Ordering::Relaxed);
+        let own_before = own_reads.load(Ordering::Relaxed);
+        for value in ["3", "4"] {
+            let epoch = writer.apply(&name(map), vec![Change::set("k", value)]).await.unwrap();
+            assert_eq!(next_epochs(&mut watchers).await, [epoch; 10]);
+        }
+        assert_eq!(reads.load(Ordering::Relaxed), before, "no watcher of {map} had to read");
+        assert_eq!(own_reads.load(Ordering::Relaxed), own_before + 2);
     }
-    assert_eq!(reads.load(Ordering::Relaxed), before, "no watcher had to read");
-    assert_eq!(own_reads.load(Ordering::Relaxed), own_before + 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_watcher_reads_a_restricted_map_itself() {
+async fn watchers_of_an_uncommon_map_read_a_long_record_themselves() {
     let store = store();
     let (maps, reads) = node(&store, no_faults());
-    let writer = maps.clone();
+    let writer = common::maps(&store);
     let mut watchers = watchers(&maps, &writer, "secret").await;
     let before = reads.load(Ordering::Relaxed);
-    writer.apply(&name("secret"), vec![Change::set("k", "3")]).await.unwrap();
+    let long = "v".repeat(5000);
+    writer.apply(&name("secret"), vec![Change::set("k", long)]).await.unwrap();
     assert_eq!(next_epochs(&mut watchers).await, [3; 10]);
     assert!(reads.load(Ordering::Relaxed) >= before + 10);
+}
+
+/// The reply of a map's history with the map's third change.
+async fn third_record(store: &MemoryStore, object: &ObjectId) -> Bytes {
+    // As protocol-buffer messages: after epoch 2, at most 1.
+    let input = Bytes::from_static(&[0x08, 2, 0x10, 1]);
+    let (class, method) = ("map".parse().unwrap(), "history".parse().unwrap());
+    let call = Op::Call(ClassCall { class, method, version: None, input });
+    let reply = store.submit(Request::new(object.clone(), vec![call]).unwrap()).await.unwrap();
+    let [OpResult::Called(reply)] = &reply.results[..] else { panic!("{reply:?}") };
+    reply.output.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_is_not_told_what_another_client_makes_up() {
+    let (real, other) = (store(), store());
+    let (maps, _) = node(&real, no_faults());
+    let writer = common::maps(&real);
+    let mut watchers = watchers(&maps, &writer, "secret").await;
+
+    // The same map in another store, in which the third change differs.
+    let forger = common::maps(&other);
+    for value in ["1", "2", "forged"] {
+        forger.apply(&name("secret"), vec![Change::set("k", value)]).await.unwrap();
+    }
+    let object = Maps::object(&name("secret"));
+    real.notify(&object, third_record(&other, &object).await).await.unwrap();
+    let value = Change::set("k", "true");
+    writer.apply(&name("secret"), vec![value.clone()]).await.unwrap();
+    for watcher in &mut watchers {
+        let event = within_deadline("the true change", watcher.next()).await.unwrap();
+        let MapEvent::Epoch(record) = event else { panic!("all of it is kept") };
+        assert_eq!(record.changes, [value.clone()]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

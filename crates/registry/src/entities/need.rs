@@ -158,9 +158,8 @@ pub fn needs_of<Refusal>(
 /// system pool. An entity may notify if it may change the object: where the store does not notify
 /// watchers of a change, the committer must.
 ///
-/// A watcher trusts no content of such a notification, and reads the object. A notification carries
-/// changes only for maps that every client may read; the node's [`ChangeFeed`](crate::ChangeFeed)
-/// sends it.
+/// A watcher gets no content of such a notification: the node's [`ChangeFeed`](crate::ChangeFeed)
+/// reads the map, and sends what it has read.
 fn announce_need<Refusal>(
     object: SystemObject<'_>,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,

@@ -4,12 +4,17 @@
 //! Without this layer a notification only says that the map has changed. A hundred watchers would
 //! then read the same history records. A node puts this layer before its store. When a map changes,
 //! the layer reads the history once and sends the records to all watchers, in the format of a reply
-//! of `history`. It does this only for the [`COMMON_MAPS`], which every client may read. For other
-//! maps it could leak content: a client that loses the right to read a map still gets the
-//! notifications of its open watch.
+//! of `history`.
+//!
+//! To watch a map and to read its history, an entity needs the same right. A session checks this
+//! right again before it sends each notification. So a notification says no more than the client
+//! may read.
 //!
 //! **Invariant:** a watcher is notified after every change, with or without the change's records.
 //! If it lacks records, the watcher reads them itself.
+//!
+//! **Invariant:** a watcher gets no content of other senders' notifications. They only make the
+//! layer read the history.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,10 +34,14 @@ use super::{COMMON_MAPS, format};
 use crate::system::System;
 
 /// How many notifications may wait for a slow watcher. If more wait, some are dropped and the
-/// watcher learns of it. The waiting notifications of a map take at most 4 MiB.
+/// watcher learns of it. The waiting notifications of a common map take at most 4 MiB.
 const MAX_UNHEARD: usize = 64;
+/// The most bytes of a notification of a map that is not common. There may be thousands of such
+/// maps; the waiting notifications of one take at most 256 KiB. Watchers read longer records
+/// themselves.
+const MAX_OTHER_NOTIFY_BYTES: usize = 4096;
 
-/// The layer that sends watchers of common maps their changes. Clones are handles to the same
+/// The layer that sends watchers of maps their changes. Clones are handles to the same
 /// layer.
 #[derive(Clone)]
 pub struct ChangeFeed(Arc<Inner>);
@@ -40,8 +49,8 @@ pub struct ChangeFeed(Arc<Inner>);
 struct Inner {
     system: System,
     next: Stack,
-    /// The notifications for the watchers of each map, by the map's object. Only [`COMMON_MAPS`]
-    /// have an entry.
+    /// The notifications for the watchers of each map, by the map's object. Only maps that are
+    /// watched have an entry.
     feeds: Mutex<HashMap<ObjectId, broadcast::Sender<WatchEvent>>>,
 }
 
@@ -71,10 +80,18 @@ impl ChangeFeed {
     }
 }
 
-/// Whether every client may read the map that an object keeps.
-fn is_common(object: &ObjectId) -> bool {
-    let map = object.name.as_str().strip_prefix(MAP_OBJECT_PREFIX);
-    object.pool == PoolName::system() && map.is_some_and(|map| COMMON_MAPS.contains(&map))
+/// The map that an object keeps.
+fn map_of(object: &ObjectId) -> Option<&str> {
+    let is_system = object.pool == PoolName::system();
+    object.name.as_str().strip_prefix(MAP_OBJECT_PREFIX).filter(|_| is_system)
+}
+
+/// The most bytes of a notification of this object's map.
+fn max_bytes(object: &ObjectId) -> usize {
+    match map_of(object).is_some_and(|map| COMMON_MAPS.contains(&map)) {
+        true => MAX_NOTIFY_BYTES,
+        false => MAX_OTHER_NOTIFY_BYTES,
+    }
 }
 
 impl Layer for ChangeFeed {
@@ -83,9 +100,9 @@ impl Layer for ChangeFeed {
     }
 
     fn watch<'a>(&'a self, object: &'a ObjectId) -> BoxFuture<'a, Result<WatchStream>> {
-        match is_common(object) {
-            true => self.watch_once(object).boxed(),
-            false => self.0.next.watch(object),
+        match map_of(object) {
+            Some(_) => self.watch_once(object).boxed(),
+            None => self.0.next.watch(object),
         }
     }
 }
@@ -100,7 +117,7 @@ fn heard(listener: broadcast::Receiver<WatchEvent>) -> WatchStream {
     }))
 }
 
-/// Sends all watchers of an object its changes, until the store closes.
+/// Sends all watchers of an object its changes, until the last watcher leaves or the store closes.
 async fn tell(
     layer: Weak<Inner>,
     object: ObjectId,
@@ -111,16 +128,25 @@ async fn tell(
     if let Some(inner) = layer.upgrade() {
         inner.catch_up(&object, &mut state).await;
     }
-    while let Some(mut event) = changes.next().await {
+    loop {
+        let mut event = tokio::select! {
+            event = changes.next() => match event {
+                Some(event) => event,
+                None => break,
+            },
+            () = feed.closed() => {
+                let Some(inner) = layer.upgrade() else { return };
+                if inner.end_without_watchers(&object, &feed).await {
+                    return;
+                }
+                continue;
+            }
+        };
         // One read covers all changes so far.
         while let Some(Some(next)) = changes.next().now_or_never() {
             event = if event == WatchEvent::Lost { event } else { next };
         }
         let Some(inner) = layer.upgrade() else { return };
-        if feed.receiver_count() == 0 {
-            state = FeedState::default();
-            continue;
-        }
         let told = match event {
             WatchEvent::Lost => event,
             _ => WatchEvent::Notified { payload: inner.news(&object, &mut state).await },
@@ -134,6 +160,22 @@ async fn tell(
 }
 
 impl Inner {
+    /// Ends the feed of an object, unless somebody has begun to watch the object again. Returns
+    /// whether it ended.
+    async fn end_without_watchers(
+        &self,
+        object: &ObjectId,
+        feed: &broadcast::Sender<WatchEvent>,
+    ) -> bool {
+        // No watch begins while this holds the lock.
+        let mut feeds = self.feeds.lock().await;
+        let is_unwatched = feed.receiver_count() == 0;
+        if is_unwatched {
+            feeds.remove(object);
+        }
+        is_unwatched
+    }
+
     /// Returns a notification with the changes since the last notification. Returns an empty
     /// notification if the layer does not know which epoch it sent last.
     async fn news(&self, object: &ObjectId, state: &mut FeedState) -> Bytes {
@@ -142,7 +184,7 @@ impl Inner {
             return Bytes::new();
         };
         match self.system.call(object, MAP_CLASS, "history", &question).await {
-            Ok(reply) => state.answered(reply, MAX_NOTIFY_BYTES),
+            Ok(reply) => state.answered(reply, max_bytes(object)),
             Err(_) => {
                 *state = FeedState::default();
                 Bytes::new()

@@ -6,7 +6,7 @@ use futures::Stream;
 use nacre_object::{MapName, Result};
 
 use super::handle::Maps;
-use super::{COMMON_MAPS, MapEvent, MapState, feed_state};
+use super::{MapEvent, MapState, feed_state};
 use crate::catch_up::{CatchUp, Page};
 use crate::follower::{Follower, Source};
 use crate::limits::MAX_HISTORY_PAGE;
@@ -54,12 +54,10 @@ struct MapHistory {
 impl Source for MapHistory {
     type Item = MapEvent;
 
-    /// Returns the changes in a notification, for common maps only. For other maps, an entity that
-    /// may not write the map may be allowed to notify its watchers, so the content of a
-    /// notification is not trusted.
+    /// Returns the changes in a notification. They come from the node's
+    /// [`ChangeFeed`](crate::ChangeFeed), which passes on no content of other senders.
     fn told(&self, payload: &Bytes) -> Option<Page<MapEvent>> {
-        let is_common = COMMON_MAPS.contains(&self.name.as_str());
-        let (reply, page) = feed_state::told(payload).filter(|_| is_common)?;
+        let (reply, page) = feed_state::told(payload)?;
         self.maps.note_triggers(&self.name, reply.pending_triggers);
         Some(page)
     }
