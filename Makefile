@@ -71,7 +71,7 @@ ifeq ($(ENGINE),ceph)
 	scripts/on-ceph --osds 3 --store $(STORE) --class-dir $(OPTIMISED) $(SHORT_LOGS) -- \
 	    $(OPTIMISED)/nacre-bench $(BENCH) --engine ceph:{}/ceph.conf --ceph-cluster scripts/ceph-cluster
 else
-	@scripts/install-packages redis-server:redis-server
+	@scripts/install-packages redis-server:redis-server etcd:etcd-server
 	$(OPTIMISED)/nacre-bench $(BENCH)
 endif
 
@@ -155,13 +155,13 @@ fmt: ## Format the source
 install-deps: ## A C and C++ compiler, for the Luau VM
 	@scripts/install-packages c++:g++ cc:gcc
 
-install-test-deps: install-deps ## Python with grpcio, xxhash and Prometheus' parser, Lua 5.3, Redis, iproute2 and Ceph, for the tests
+install-test-deps: install-deps ## Python with grpcio, xxhash and Prometheus' parser, Lua 5.3, Redis, etcd, iproute2 and Ceph, for the tests
 	@scripts/install-packages /usr/bin/python3:python3 \
 	    /usr/lib/python3/dist-packages/grpc:python3-grpcio \
 	    /usr/lib/python3/dist-packages/google/protobuf:python3-protobuf \
 	    /usr/lib/python3/dist-packages/xxhash:python3-xxhash \
 	    /usr/lib/python3/dist-packages/prometheus_client:python3-prometheus-client \
-	    lua5.3:lua5.3 redis-server:redis-server ip:iproute2 \
+	    lua5.3:lua5.3 redis-server:redis-server etcd:etcd-server ip:iproute2 \
 	    protoc:protobuf-compiler grpc_python_plugin:protobuf-compiler-grpc \
 	    $(CEPH_DAEMONS)
 

@@ -14,7 +14,7 @@ use crate::{
     brados_compile, brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call,
     handover, migrate, object, propagate, read, recover, route_caches, route_recover,
     route_replicas, route_switch, route_tail, route_update, scale, sequencer, sequencer_caps,
-    slo_decide, slo_keep, slo_overhead, slo_place, start,
+    slo_decide, slo_keep, slo_overhead, slo_place, start, thesis, watch,
 };
 
 /// Objects to which `scale` fills a pool by default: about half a minute of writes.
@@ -65,6 +65,8 @@ pub enum Bench {
     SloOverhead,
     /// Promised latencies while a tenant bursts.
     SloKeep,
+    /// Which tenants estimators admit, and the load that follows.
+    SloAdmit,
     /// IO through a switch with rules.
     RouteSwitch,
     /// A switch with many rules after its node was killed.
@@ -79,6 +81,8 @@ pub enum Bench {
     RouteUpdate,
     /// The time until an activated program runs on all subscribers.
     Propagate,
+    /// The time until a commit of a map reaches all watchers.
+    Watch,
     /// How long clients cannot write to a log after a process was killed.
     Recover,
     /// Many clients, objects and bytes, compared with few.
@@ -112,6 +116,7 @@ impl Bench {
         Self::SloPlace,
         Self::SloOverhead,
         Self::SloKeep,
+        Self::SloAdmit,
         Self::RouteSwitch,
         Self::RouteRecover,
         Self::RouteCaches,
@@ -119,6 +124,7 @@ impl Bench {
         Self::RouteTail,
         Self::RouteUpdate,
         Self::Propagate,
+        Self::Watch,
         Self::Recover,
         Self::Scale,
         Self::Start,
@@ -126,7 +132,7 @@ impl Bench {
     ];
 
     /// The benches that also run on a Ceph cluster.
-    pub const ON_CEPH: [Bench; 8] = [
+    pub const ON_CEPH: [Bench; 9] = [
         Self::Append,
         Self::Call,
         Self::BradosCall,
@@ -134,6 +140,7 @@ impl Bench {
         Self::BradosStripes,
         Self::BradosChoose,
         Self::SloKeep,
+        Self::SloAdmit,
         Self::Propagate,
     ];
 
@@ -160,6 +167,7 @@ impl Bench {
             Self::SloPlace => "slo-place",
             Self::SloOverhead => "slo-overhead",
             Self::SloKeep => "slo-keep",
+            Self::SloAdmit => "slo-admit",
             Self::RouteSwitch => "route-switch",
             Self::RouteRecover => "route-recover",
             Self::RouteCaches => "route-caches",
@@ -167,6 +175,7 @@ impl Bench {
             Self::RouteTail => "route-tail",
             Self::RouteUpdate => "route-update",
             Self::Propagate => "propagate",
+            Self::Watch => "watch",
             Self::Recover => "recover",
             Self::Scale => "scale",
             Self::Start => "start",
@@ -267,6 +276,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
             Bench::BradosStripes => brados_stripes::run_on_ceph(setup, options, report).await,
             Bench::BradosChoose => brados_choose::run_on_ceph(setup, options, report).await,
             Bench::SloKeep => slo_keep::run_on_ceph(setup, report).await,
+            Bench::SloAdmit => thesis::run_on_ceph(setup, report).await,
             Bench::Propagate => propagate::run_on_ceph(setup, options, report).await,
             other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))
                 .hint("leave --engine out")),
@@ -293,6 +303,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::SloPlace => slo_place::run(setup, report),
         Bench::SloOverhead => slo_overhead::run(setup, report).await,
         Bench::SloKeep => slo_keep::run(setup, report).await,
+        Bench::SloAdmit => thesis::run(setup, report).await,
         Bench::RouteSwitch => route_switch::run(setup, report).await,
         Bench::RouteRecover => route_recover::run(setup, report).await,
         Bench::RouteCaches => route_caches::run(setup, report).await,
@@ -300,6 +311,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::RouteTail => route_tail::run(setup, report).await,
         Bench::RouteUpdate => route_update::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
+        Bench::Watch => watch::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,
         Bench::Start => start::run(setup, report).await,

@@ -1,14 +1,15 @@
-//! Figures of the Malacology and sRoute papers that are measured on nodes: `nacre-bench experiment
-//! malacology-sequencer`, `sroute-8-replicas` and others. They share code with benches.
+//! Figures of papers that are measured on nodes: `nacre-bench experiment malacology-sequencer`,
+//! `sroute-8-replicas` and others. They share code with benches. Figures of the thesis on SLOs are
+//! also simulated.
 
 use std::str::FromStr;
 
-use nacre_experiments::{FigureChart, MeasuredFinding, Measurement, StoredReport};
+use nacre_experiments::{FigureChart, MeasuredFinding, Measurement, SimulatedFigure, StoredReport};
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Setup;
-use crate::{propagate, route_figures, sequencer_caps};
+use crate::{propagate, route_figures, sequencer_caps, thesis};
 
 /// A figure that is measured on nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,12 @@ pub enum PaperFigure {
     Replicas,
     /// A cache divided among tenants.
     Caches,
+    /// The thesis on SLOs, figures 9 and 10.
+    Priority,
+    /// The thesis on SLOs, figures 11 and 12.
+    RateLimits,
+    /// The thesis on SLOs, figures 13 to 18 and table 1.
+    Estimators,
 }
 
 /// What came of it.
@@ -55,7 +62,7 @@ pub(crate) struct Drawn {
 
 impl PaperFigure {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Sequencer,
         Self::Updates,
         Self::UpdatesSlowDevice,
@@ -63,6 +70,9 @@ impl PaperFigure {
         Self::Tail,
         Self::Replicas,
         Self::Caches,
+        Self::Priority,
+        Self::RateLimits,
+        Self::Estimators,
     ];
 
     /// Its name on the command line, and its folder in `experiments/`.
@@ -75,6 +85,9 @@ impl PaperFigure {
             Self::Tail => "sroute-7-tail",
             Self::Replicas => "sroute-8-replicas",
             Self::Caches => "sroute-10-caches",
+            Self::Priority => SimulatedFigure::Priority.name(),
+            Self::RateLimits => SimulatedFigure::RateLimits.name(),
+            Self::Estimators => SimulatedFigure::Estimators.name(),
         }
     }
 
@@ -88,6 +101,9 @@ impl PaperFigure {
             Self::Tail => "Latencies of an overloaded target, without routing and with it",
             Self::Replicas => "Reads of hot objects from the primary and from copies",
             Self::Caches => "Reads of two tenants with one cache and with a divided cache",
+            Self::Priority => SimulatedFigure::Priority.title(),
+            Self::RateLimits => SimulatedFigure::RateLimits.title(),
+            Self::Estimators => SimulatedFigure::Estimators.title(),
         }
     }
 
@@ -104,6 +120,9 @@ impl PaperFigure {
             Self::Tail => route_figures::measure_tail(setup).await?,
             Self::Replicas => route_figures::measure_replicas(setup).await?,
             Self::Caches => route_figures::measure_caches(setup).await?,
+            Self::Priority => thesis::measure_priority(setup).await?,
+            Self::RateLimits => thesis::measure_rate_limits(setup).await?,
+            Self::Estimators => thesis::measure_estimators(setup).await?,
         };
         let Drawn { findings, charts } = drawn;
         Ok(PaperReport {

@@ -81,19 +81,58 @@ fn loop_files() -> Vec<String> {
     files.filter_map(|file| fs::read_to_string(file).ok()).collect()
 }
 
-/// As root, on a kernel that can slow disks down, the test interrupts the command while it uses
-/// such disks. Elsewhere the command refuses to measure.
+/// As root, on a kernel that can slow disks down, the test interrupts the commands while they use
+/// such disks. Elsewhere they refuse to measure.
 #[test]
 fn an_interrupted_measurement_on_throttled_disks_leaves_no_disk() {
-    let folder = tempfile::tempdir().unwrap();
-    let (status, said) =
-        interrupt_at(folder.path(), &["slo-keep", "--seconds", "60"], "measuring writes of 512");
-    let is_refused = status == Some(1) && said.starts_with("nacre: unsupported:");
-    assert!(status == Some(INTERRUPTED) || is_refused, "{status:?}: {said}");
-    let path = folder.path().to_str().unwrap();
+    for bench in ["slo-keep", "slo-admit"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (status, said) =
+            interrupt_at(folder.path(), &[bench, "--seconds", "60"], "measuring writes of 512");
+        let is_refused = status == Some(1) && said.starts_with("nacre: unsupported:");
+        assert!(status == Some(INTERRUPTED) || is_refused, "{status:?}: {said}");
+        assert_no_disk_is_left(folder.path());
+    }
+}
+
+fn assert_no_disk_is_left(folder: &Path) {
+    let path = folder.to_str().unwrap();
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     assert!(!mounts.contains(path), "{mounts}");
     assert!(loop_files().iter().all(|file| !file.contains(path)), "{:?}", loop_files());
+    let left = entries(folder);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Where disks cannot be slowed down, and on a machine that is too busy for any promise, the
+/// command refuses to measure.
+#[test]
+fn slo_admit_reports_every_estimator_on_both_kinds_of_traces() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["slo-admit", "--seconds", "0.5", "--rounds", "1", "--json"];
+    let ran = run(folder.path(), &arguments);
+    let (told, said) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let refusals = ["nacre: unsupported:", "nacre: exhausted:"];
+    let is_refused = refusals.iter().any(|refusal| said.contains(refusal));
+    assert!(ran.status.success() != is_refused, "{said}");
+    for kind in ["balanced", "unbalanced"] {
+        for estimator in ["per-target", "optimistic", "pessimistic"] {
+            let figure = format!("\"{kind} traces, {estimator}: load of the busiest target\"");
+            assert!(is_refused || told.contains(&figure), "{figure}: {told}");
+        }
+    }
+    assert_no_disk_is_left(folder.path());
+}
+
+#[test]
+fn a_commit_and_a_put_in_etcd_reach_all_watchers() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(folder.path(), &["watch", "--seconds", "0.05", "--rounds", "1", "--json"]);
+    let (told, said) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{said}");
+    for figure in ["p90", "worst"] {
+        assert!(told.contains(&format!("a commit reaches 120 watchers, {figure}")), "{told}");
+    }
     let left = entries(folder.path());
     assert!(left.is_empty(), "{left:?}");
 }

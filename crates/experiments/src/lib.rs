@@ -16,6 +16,7 @@
 //! - `simulated`: figures that simulators compute;
 //! - `cephfs`: the figures of balancing on metadata servers of CephFS;
 //! - `recorded_build`: a recording of a real build, which compilation figures replay;
+//! - `thesis`: the experiments of the thesis on SLOs, simulated and measured;
 //! - `workloads`, `policies`: the workloads of the clients and the balancer policies in figures of
 //!   balancing.
 //!
@@ -43,6 +44,7 @@ mod simulated;
 mod site;
 mod stored_report;
 mod strategy;
+pub mod thesis;
 mod workloads;
 
 pub use cephfs::{CephFsEffort, CephFsFigure, CephFsReport, MeasuredFinding};

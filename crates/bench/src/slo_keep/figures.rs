@@ -24,9 +24,10 @@ pub(super) struct Measured {
 
 impl Measured {
     /// No measurements yet. The first two sides must be those with and without enforcement.
-    pub fn new(promises: Promises, sides: &[Side]) -> Self {
+    /// `discarded` rounds do not count.
+    pub fn new(promises: Promises, sides: &[Side], discarded: usize) -> Self {
         let sides = sides.iter().map(|side| (*side, Default::default())).collect();
-        Self { promises, sides, rounds: 0, discarded: 0 }
+        Self { promises, sides, rounds: 0, discarded }
     }
 
     /// Adds the measurements of a round.
@@ -38,16 +39,6 @@ impl Measured {
                 sum.add(tally);
             }
         }
-    }
-
-    /// Counts a round that was discarded.
-    pub fn discard(&mut self) {
-        self.discarded += 1;
-    }
-
-    /// How many rounds were added.
-    pub fn rounds(&self) -> usize {
-        self.rounds
     }
 
     /// Reports every figure.

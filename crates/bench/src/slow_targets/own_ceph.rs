@@ -31,7 +31,7 @@ const CAPACITY_SETTINGS: [&str; 2] =
 
 /// The queue of operations of an OSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OpQueue {
+pub(crate) enum OpQueue {
     /// The weighted priority queue, the default of Ceph 16.
     Wpq,
     /// Ceph's mClock, the default since Ceph 17.
@@ -61,7 +61,7 @@ impl OpQueue {
 
 /// A running Ceph cluster.
 #[derive(Debug)]
-pub(super) struct OwnCeph {
+pub(crate) struct OwnCeph {
     script: PathBuf,
     folder: PathBuf,
     /// The process of `ceph-cluster up --hold`. It stops the cluster when the bench ends it.

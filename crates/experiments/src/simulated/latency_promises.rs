@@ -1,9 +1,5 @@
 //! Figures of the thesis *Supporting Tail Latency SLOs in Ceph*: three tenants on three targets, in
 //! a discrete-event simulation with nacre's own scheduler and admission.
-//!
-//! The thesis does not say how fast its machines were. Here a target serves a request in 0.5 ms. So
-//! three tenants with 1,000 requests a second each overload one target, and one tenant with 1,400
-//! does not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,39 +13,26 @@ use nacre_qos::simulate::{
 };
 use nacre_qos::trace::{Trace, TraceLocation, TraceRecord};
 use nacre_qos::{
-    Admission, Candidate, Estimator, IoKind, Layout, Profile, ProfileRow, Queue, QueueTraces,
-    RateBurst, Verdict,
+    Admission, Candidate, Estimator, Layout, Profile, ProfileRow, Queue, QueueTraces, RateBurst,
+    Verdict,
 };
 
 use super::figure::Computed;
 use super::report::Finding;
 use super::trial::SEEDS;
 use crate::figure_chart::FigureChart;
+use crate::thesis::{
+    BURST, CLIENTS, ClientLatencies, EQUAL, ESTIMATORS, OVERLOAD, SLO_SECONDS, TARGET_RATE,
+    TARGETS, TraceKind, random_writes,
+};
 
-const TARGETS: usize = 3;
-/// The promises of the thesis (section 5.1), in seconds: the tighter, the higher the priority.
-const PROMISES: [f64; 3] = [0.3, 0.4, 0.5];
 const REQUEST_BYTES: u32 = 4096;
 /// How long a request keeps a target busy, in seconds.
-const SERVICE_SECONDS: f64 = 0.0005;
+const SERVICE_SECONDS: f64 = 1.0 / TARGET_RATE;
 /// How long clients send requests.
 const SECONDS: f64 = 30.0;
 /// Requests outstanding at a target, of each kind.
 const OUTSTANDING: usize = 8;
-/// The requests a second of each of the three tenants: `OVERLOAD` for figures 9 and 10, `BURST` for
-/// figures 11 and 12, and `EQUAL` for figures 13 to 18.
-const OVERLOAD: [f64; 3] = [1000.0; 3];
-const BURST: [f64; 3] = [3000.0, 300.0, 300.0];
-const EQUAL: [f64; 3] = [1400.0; 3];
-
-/// Where the requests of a tenant go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Spread {
-    /// To all targets alike.
-    Balanced,
-    /// To one target.
-    Unbalanced,
-}
 
 /// An object is named by the target that keeps it.
 struct ByName;
@@ -78,11 +61,11 @@ pub(super) fn priority() -> Result<Computed> {
     let with = overload("priority", OVERLOAD, &by_priority)?;
     let of = |run: &Overload, tenant: usize| run.latencies_p99[tenant] * 1e3;
     let mut findings = vec![];
-    for tenant in 0..PROMISES.len() {
+    for tenant in 0..CLIENTS {
         let name = format!("client {}: p99 without priority", tenant + 1);
         findings.push(Finding::new(name, "ms", None, of(&without, tenant)));
     }
-    for tenant in 0..PROMISES.len() {
+    for tenant in 0..CLIENTS {
         let name = format!("client {}: p99 with priority", tenant + 1);
         findings.push(Finding::new(name, "ms", None, of(&with, tenant)));
     }
@@ -98,7 +81,7 @@ pub(super) fn rate_limits() -> Result<Computed> {
     let without = overload("unlimited", BURST, &unlimited)?;
     let with = overload("limited", BURST, &limited)?;
     let mut findings = vec![];
-    for tenant in 0..PROMISES.len() {
+    for tenant in 0..CLIENTS {
         let of = |what: &str| format!("client {}: above its SLO {what}", tenant + 1);
         for (what, run) in [("without rate limits", &without), ("with rate limits", &with)] {
             findings.push(Finding::new(of(what), "%", None, run.above_percent[tenant]));
@@ -111,26 +94,23 @@ pub(super) fn rate_limits() -> Result<Computed> {
 /// follow.
 pub(super) fn estimators() -> Result<Computed> {
     let (mut findings, mut charts) = (vec![], vec![]);
-    for (spread, called, paper) in [
-        (Spread::Unbalanced, "unbalanced", [1.0, 3.0, 1.0]),
-        (Spread::Balanced, "balanced", [3.0, 3.0, 1.0]),
-    ] {
-        let estimators = [Estimator::PerTarget, Estimator::Optimistic, Estimator::Pessimistic];
-        for (estimator, paper) in estimators.into_iter().zip(paper) {
+    for kind in TraceKind::ALL {
+        for estimator in ESTIMATORS {
+            let called = kind.name();
+            let paper = kind.admitted_in_thesis(estimator).map(|admitted| admitted as f64);
             let name = format!("{called}-{estimator}");
-            let mut chart = latency_chart(&name, &format!("{called} traces, {estimator}"));
-            let (mut admitted, mut busy, mut above) = (vec![], vec![], vec![]);
+            let (mut admitted, mut busy, mut late) = (vec![], vec![], vec![]);
             for (at, seed) in SEEDS.into_iter().enumerate() {
-                let traces = traces(EQUAL, spread, seed);
+                let traces = traces(EQUAL, kind, seed);
                 let treatments = admit(&traces, estimator)?;
                 let run = run(&traces, &treatments)?;
                 admitted.push(treatments.iter().flatten().count() as f64);
                 busy.push(100.0 * busiest(&traces, &treatments));
-                above.push(
-                    (0..PROMISES.len()).map(|tenant| run.above_percent(tenant)).fold(0.0, f64::max),
+                late.push(
+                    (0..CLIENTS).map(|tenant| late_percent(&run, tenant)).fold(0.0, f64::max),
                 );
                 if at == 0 {
-                    run.draw(&mut chart);
+                    charts.push(run.chart(&name, &format!("{called} traces, {estimator}")));
                 }
             }
             let of = |what: &str| format!("{called} traces, {estimator}: {what}");
@@ -138,8 +118,7 @@ pub(super) fn estimators() -> Result<Computed> {
             let asked = "work asked of the busiest target";
             findings.push(Finding::new(of(asked), "% of its capacity", None, median(busy)));
             let worst = "requests of the worst tenant above its SLO";
-            findings.push(Finding::new(of(worst), "%", None, median(above)));
-            charts.push(chart);
+            findings.push(Finding::new(of(worst), "%", None, median(late)));
         }
     }
     Ok(Computed::thesis(findings, charts))
@@ -148,36 +127,37 @@ pub(super) fn estimators() -> Result<Computed> {
 /// Three tenants on one target.
 struct Overload {
     /// Of each tenant, in seconds.
-    latencies_p99: [f64; 3],
+    latencies_p99: [f64; CLIENTS],
     /// How many requests of each tenant took longer than its promise.
-    above_percent: [f64; 3],
+    above_percent: [f64; CLIENTS],
     chart: FigureChart,
 }
 
 fn overload(
     name: &str,
-    rates: [f64; 3],
+    rates: [f64; CLIENTS],
     settings: &dyn Fn(usize) -> TenantSettings,
 ) -> Result<Overload> {
-    let mut chart = latency_chart(name, &format!("three tenants on one target: {name}"));
-    let (mut p99, mut above) = ([const { vec![] }; 3], [const { vec![] }; 3]);
-    for (at, seed) in SEEDS.into_iter().enumerate() {
-        let traces = traces(rates, Spread::Unbalanced, seed);
+    let (mut p99, mut above) = ([const { vec![] }; CLIENTS], [const { vec![] }; CLIENTS]);
+    let mut chart = None;
+    for seed in SEEDS {
+        let traces = traces(rates, TraceKind::Unbalanced, seed);
         let treatment = |tenant| Some(BTreeMap::from([(0, unbounded(settings(tenant)))]));
         let run = run(&traces, &[0, 1, 2].map(treatment))?;
-        for tenant in 0..PROMISES.len() {
+        for tenant in 0..CLIENTS {
             p99[tenant].push(run.percentile(tenant, 0.99));
-            above[tenant].push(run.above_percent(tenant));
+            above[tenant].push(late_percent(&run, tenant));
         }
-        if at == 0 {
-            run.draw(&mut chart);
-        }
+        let title = format!("three tenants on one target: {name}");
+        chart.get_or_insert_with(|| run.chart(name, &title));
     }
+    let chart = chart.ok_or_else(|| Error::invalid("there are no seeds"))?;
     Ok(Overload { latencies_p99: p99.map(median), above_percent: above.map(median), chart })
 }
 
-fn latency_chart(name: &str, title: &str) -> FigureChart {
-    FigureChart::new(name, title, ("seconds", "p99 in ms", "tenant"))
+/// How many percent of a tenant's requests took longer than promised.
+fn late_percent(run: &ClientLatencies, tenant: usize) -> f64 {
+    run.late_percent(tenant, SLO_SECONDS[tenant])
 }
 
 /// A token bucket that never limits a tenant: its rate is all that a target can serve, and its
@@ -192,27 +172,16 @@ fn unbounded(settings: TenantSettings) -> TenantSettings {
     TenantSettings { queue_requests: usize::MAX, queue_bytes: u64::MAX, ..settings }
 }
 
-/// The requests of each tenant: Poisson arrivals at these rates.
-fn traces(rates: [f64; 3], spread: Spread, seed: u64) -> [Trace; 3] {
+/// The requests of each tenant at these rates.
+fn traces(rates: [f64; CLIENTS], kind: TraceKind, seed: u64) -> [Trace; CLIENTS] {
     let mut random = Random::seeded(seed);
+    let targets = match kind {
+        TraceKind::Balanced => TARGETS,
+        TraceKind::Unbalanced => 1,
+    };
     rates.map(|rate| {
-        let (mut at, mut records) = (0.0, vec![]);
-        while at < SECONDS {
-            let name = match spread {
-                Spread::Balanced => records.len() % TARGETS,
-                Spread::Unbalanced => 0,
-            };
-            records.push(TraceRecord {
-                at: Duration::from_secs_f64(at),
-                kind: IoKind::Write,
-                bytes: REQUEST_BYTES.into(),
-                location: TraceLocation::Object { name },
-            });
-            let chance = (1 + random.below(1 << 53)) as f64 / (1u64 << 53) as f64;
-            at -= chance.ln() / rate;
-        }
-        let names = (0..TARGETS).map(|target| target.to_string().into()).collect();
-        Trace { records, names, clock_step: Duration::from_nanos(1) }
+        let names = (0..targets).map(|target| target.to_string().into()).collect();
+        random_writes(&mut random, (rate, SECONDS), REQUEST_BYTES, names)
     })
 }
 
@@ -226,14 +195,14 @@ fn profile() -> Result<Profile> {
 }
 
 /// Admits tenants one after the other; returns how each is treated.
-fn admit(traces: &[Trace; 3], estimator: Estimator) -> Result<[Treatment; 3]> {
+fn admit(traces: &[Trace; CLIENTS], estimator: Estimator) -> Result<[Treatment; CLIENTS]> {
     let profile = profile()?;
     let blocking_seconds = OUTSTANDING as f64 * SERVICE_SECONDS;
     let queue = |number| Queue { name: format!("target {number}"), blocking_seconds };
     let queues = (0..estimator.queues(TARGETS)).map(queue).collect();
     let mut admission = Admission::new(queues, 0)?;
     let mut names = vec![];
-    for (number, (trace, promise)) in traces.iter().zip(PROMISES).enumerate() {
+    for (number, (trace, promise)) in traces.iter().zip(SLO_SECONDS).enumerate() {
         let name = TenantName::new(format!("client{}", number + 1))?;
         let work = QueueTraces::new(trace, &profile, &ByName, REQUEST_BYTES.into(), estimator)?;
         let own = Candidate::on_devices(name.clone(), promise, work.flows()?);
@@ -242,7 +211,7 @@ fn admit(traces: &[Trace; 3], estimator: Estimator) -> Result<[Treatment; 3]> {
             names.push((name, number));
         }
     }
-    let mut treatments = [const { None }; 3];
+    let mut treatments = [const { None }; CLIENTS];
     for (admitted, priority) in admission.tenants().iter().zip(admission.priorities()) {
         let own = names.iter().find(|(name, _)| *name == admitted.candidate.tenant);
         let Some((_, number)) = own else { continue };
@@ -274,7 +243,7 @@ fn admit(traces: &[Trace; 3], estimator: Estimator) -> Result<[Treatment; 3]> {
 
 /// The work that admitted tenants request from the busiest target, as a share of the target's
 /// capacity.
-fn busiest(traces: &[Trace; 3], treatments: &[Treatment; 3]) -> f64 {
+fn busiest(traces: &[Trace; CLIENTS], treatments: &[Treatment; CLIENTS]) -> f64 {
     let mut work = [0.0; TARGETS];
     for (trace, _) in traces.iter().zip(treatments).filter(|(_, treatment)| treatment.is_some()) {
         for record in &trace.records {
@@ -291,13 +260,8 @@ fn target_of(record: &TraceRecord) -> usize {
     }
 }
 
-/// Requests of admitted tenants, with what each took.
-struct Run {
-    /// By tenant: when a request came, and its latency, both in seconds.
-    requests: [Vec<(f64, f64)>; 3],
-}
-
-fn run(traces: &[Trace; 3], treatments: &[Treatment; 3]) -> Result<Run> {
+/// Simulates the requests of admitted tenants.
+fn run(traces: &[Trace; CLIENTS], treatments: &[Treatment; CLIENTS]) -> Result<ClientLatencies> {
     let limits = KindLimits { requests: OUTSTANDING, bytes: u64::MAX };
     let limits = DeviceLimits { reads: limits, writes: limits };
     let queue = SimulatedQueue { limits, ties: Ties::FirstCome, device: SimulatedDevice::Serial };
@@ -317,42 +281,11 @@ fn run(traces: &[Trace; 3], treatments: &[Treatment; 3]) -> Result<Run> {
         numbers.push(number);
     }
     let scenario = Scenario { queues: vec![queue; TARGETS], tenants };
-    let mut requests = [const { vec![] }; 3];
+    let mut of_clients = ClientLatencies::default();
     for (latencies, number) in simulate(&scenario)?.into_iter().zip(numbers) {
-        let came = traces[number].records.iter().map(|record| record.at.as_secs_f64());
-        requests[number] = came.zip(latencies.iter().map(Duration::as_secs_f64)).collect();
-    }
-    Ok(Run { requests })
-}
-
-impl Run {
-    fn percentile(&self, tenant: usize, share: f64) -> f64 {
-        percentile(self.requests[tenant].iter().map(|(_, latency)| *latency).collect(), share)
-    }
-
-    fn above_percent(&self, tenant: usize) -> f64 {
-        let requests = &self.requests[tenant];
-        let above = requests.iter().filter(|(_, latency)| *latency > PROMISES[tenant]).count();
-        100.0 * above as f64 / requests.len().max(1) as f64
-    }
-
-    /// Draws the p99 of each second.
-    fn draw(&self, chart: &mut FigureChart) {
-        for (tenant, requests) in self.requests.iter().enumerate() {
-            let mut seconds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-            for (came, latency) in requests {
-                seconds.entry(*came as u64).or_default().push(*latency);
-            }
-            for (second, latencies) in seconds {
-                let p99 = 1e3 * percentile(latencies, 0.99);
-                chart.push(second, p99, &format!("client {}", tenant + 1));
-            }
+        for (record, latency) in traces[number].records.iter().zip(latencies) {
+            of_clients.push(number, record.at.as_secs_f64(), latency.as_secs_f64());
         }
     }
-}
-
-fn percentile(mut latencies: Vec<f64>, share: f64) -> f64 {
-    latencies.sort_unstable_by(f64::total_cmp);
-    let at = (latencies.len() as f64 * share).ceil() as usize;
-    latencies.get(at.saturating_sub(1)).copied().unwrap_or_default()
+    Ok(of_clients)
 }

@@ -57,6 +57,10 @@ pub struct ExperimentArguments {
     /// in this file
     #[arg(long, conflicts_with_all = ["engine", "folder", "ceph_cluster"], value_name = "FILE")]
     build: Option<PathBuf>,
+    /// Measure a figure of the thesis on SLOs on nodes whose disks are slowed down, as root; without
+    /// this option it is simulated
+    #[arg(long, conflicts_with_all = ["engine", "ceph_cluster", "build"])]
+    on_nodes: bool,
     /// Seconds to measure each point in a round
     #[arg(long, default_value_t = 0.2, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
@@ -87,6 +91,14 @@ impl Figure {
             Self::OnNodes(figure) => figure.name(),
         }
     }
+
+    /// The same figure, measured on nodes.
+    fn on_nodes(self) -> Result<Self> {
+        self.name().parse().map(Self::OnNodes).map_err(|_: Error| {
+            let text = format!("{} is not measured on nodes with slow disks", self.name());
+            Error::invalid(text).hint("leave out --on-nodes")
+        })
+    }
 }
 
 fn parse(text: &str) -> Result<Figure> {
@@ -100,7 +112,9 @@ fn parse(text: &str) -> Result<Figure> {
         let measured = Experiment::ALL.map(Experiment::name);
         let simulated = SimulatedFigure::ALL.map(SimulatedFigure::name);
         let on_nodes = PaperFigure::ALL.map(PaperFigure::name);
-        let names = [&measured[..], &simulated[..], &on_nodes[..]].concat();
+        let mut names = [&measured[..], &simulated[..]].concat();
+        // Figures of the thesis are both simulated and measured.
+        names.extend(on_nodes.into_iter().filter(|name| !simulated.contains(name)));
         error.hint(format!("choose one of {}", names.join(", ")))
     })
 }
@@ -108,7 +122,11 @@ fn parse(text: &str) -> Result<Figure> {
 /// Measures or simulates, and draws, until it is done or interrupted.
 pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
     let folder = arguments.out.join(arguments.figure.name());
-    match arguments.figure {
+    let figure = match arguments.on_nodes {
+        true => arguments.figure.on_nodes()?,
+        false => arguments.figure,
+    };
+    match figure {
         Figure::Measured(_) if arguments.redraw => redraw(&folder, out),
         Figure::Simulated(_) if arguments.redraw => {
             for kept in [SIMULATED, RECORDED].map(|file| folder.join(file)) {
@@ -116,6 +134,10 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
                     let report = SimulatedReport::from_json(&read_text(&kept)?)?;
                     draw_simulated(&report, &folder, out)?;
                 }
+            }
+            let on_nodes = folder.join(EMBEDDED);
+            if on_nodes.exists() {
+                draw_on_nodes(&PaperReport::from_json(&read_text(&on_nodes)?)?, &folder, out)?;
             }
             let on_cephfs = folder.join(CEPHFS);
             match on_cephfs.exists() {

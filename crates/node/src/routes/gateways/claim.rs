@@ -10,7 +10,7 @@ use super::super::in_force::InForce;
 use super::super::state::RouteState;
 use super::membership::{Gateways, PAUSE};
 use super::registry::{Registered, RouterEntry, remove_gateway, set_router};
-use crate::lease::{Lease, LeaseTimes, Turn};
+use crate::lease::{Lease, LeaseState, LeaseTimes};
 
 /// While there is no router, IO that rules concern waits. A router that is silent for the patience
 /// is replaced, even if the Ceph cluster was slow.
@@ -64,9 +64,9 @@ impl Gateways {
             return Ok(Claim::Unused);
         }
         match lease.look(self.clock.monotonic(), &known.map)? {
-            Turn::Others => return Ok(Claim::Other),
-            Turn::Free => self.take(lease).await?,
-            Turn::Mine { .. } => {}
+            LeaseState::Others => return Ok(Claim::Other),
+            LeaseState::Free => self.take(lease).await?,
+            LeaseState::Mine { .. } => {}
         }
         self.shut_out_former().await?;
         Ok(Claim::This)
@@ -125,7 +125,9 @@ impl Gateways {
 
     async fn beat_if_due(&self, lease: &mut Lease) -> Result<()> {
         let known = self.read_registry().await?;
-        if let Turn::Mine { is_beat_due: true } = lease.look(self.clock.monotonic(), &known.map)? {
+        if let LeaseState::Mine { is_beat_due: true } =
+            lease.look(self.clock.monotonic(), &known.map)?
+        {
             self.registry.update(|known| Ok(vec![lease.beat(&known.map)?])).await?;
         }
         Ok(())
