@@ -87,7 +87,7 @@ pub fn random_writes(
             at: Duration::from_secs_f64(at),
             kind: IoKind::Write,
             bytes: bytes.into(),
-            place: TraceLocation::Object { name },
+            location: TraceLocation::Object { name },
         });
         let chance = (1 + random.below(1 << 53)) as f64 / (1u64 << 53) as f64;
         at -= chance.ln() / rate;
