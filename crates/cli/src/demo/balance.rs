@@ -20,11 +20,13 @@ use nacre_object::{Error, NodeName, Result};
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
+use super::STEP_DEADLINE;
+use super::faults::install;
+use super::log_demo::{passed, read_all};
 use super::records::Records;
 use super::timeline::{Ack, Latency};
 use super::verify::{Verdict, verify};
 use super::writers::{self, Work, Writers};
-use super::{STEP_DEADLINE, install, passed, read_all};
 use crate::out::{Out, note, table};
 
 /// The logs.

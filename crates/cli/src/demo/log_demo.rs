@@ -165,7 +165,7 @@ pub(super) async fn passed(work: &Work, mark: usize) -> Result<()> {
 }
 
 /// Reads every position of the log with its data, over a new connection.
-async fn read_all(folder: &Path, log: &str) -> Result<Vec<(u64, Option<Bytes>)>> {
+pub(super) async fn read_all(folder: &Path, log: &str) -> Result<Vec<(u64, Option<Bytes>)>> {
     let log = Cluster::connect(folder).await?.log(log).await?;
     let tail = log.tail().await?;
     let mut read = Vec::new();
