@@ -297,7 +297,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Entity(command) => entity::run(command, &cluster_file()?, out).await,
         Command::Events(events) => events::run(events, &connect().await?, out).await,
         Command::Object(command) => object::run(command, &connect().await?, out).await,
-        Command::Pool(command) => pool::run(command, &connect().await?, out).await,
+        Command::Pool(command) => pool::run(command, &cluster_file()?, out).await,
         Command::Class(command) => class::run(command, &connect().await?, out).await,
         Command::Brados(command) => brados::run(command, cluster_file, out).await,
         Command::Program(command) => program::run(command, connect, out).await,

@@ -77,9 +77,25 @@ fn gateways_notice_clients_that_bypass_them() {
     });
     let shown = cluster.run(&["slo", "status"]);
     assert!(shown.contains("clients that pass no gateway ask for"), "{shown}");
+    // A request takes a millisecond, so the tenant alone would take four fifths of the OSD.
+    let gold = ["gold", "--latency", "5s", "--rate", "800", "--size", "4096"];
+    let gold = |verb| [&["slo", verb][..], &gold].concat();
+    let mut said = String::new();
+    eventually_blocking("the writer leaves no room for a tenant", || {
+        let asked = cluster.command(&gold("whatif")).output().unwrap();
+        said = String::from_utf8(asked.stderr).unwrap();
+        !asked.status.success()
+    });
+    assert!(said.contains("without them the promise would fit"), "{said}");
+    assert!(
+        said.contains("clients that pass no gateway take")
+            && said.contains("% of the time of osd.0 now"),
+        "{said}"
+    );
     drop(writer);
     eventually_blocking("gateways notice that the writer has ended", || {
         let direct = direct(&cluster);
         !direct.is_empty() && direct.iter().all(|operations| *operations == Some(0.0))
     });
+    assert!(cluster.run(&gold("admit")).contains("admitted"));
 }

@@ -1,5 +1,6 @@
 //! `Cluster`: the handle through which a client reaches everything that a cluster has.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use nacre_slo::Slos;
 use crate::class_versions::ProgramVersions;
 use crate::cluster_file::ClusterFile;
 use crate::hooks::hooks;
-use crate::pools::Pools;
+use crate::pools::{PoolRecord, Pools};
 use crate::sessions::{ConnectOptions, Sessions};
 use crate::{Log, LogOptions, Object, Pool};
 
@@ -268,7 +269,25 @@ impl Cluster {
     /// # Errors
     /// `Unavailable`.
     pub async fn create_pool(&self, name: &PoolName) -> Result<()> {
-        self.pools.create(name).await
+        self.pools.create(name, &PoolRecord::default()).await
+    }
+
+    /// Adds the record of a pool that lies in a RADOS pool of its own. The gateways must know of
+    /// the RADOS pool already. It is no error if the pool exists already.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn create_pool_in(&self, name: &PoolName, rados_pool: &str) -> Result<()> {
+        let record = PoolRecord { rados_pool: Some(rados_pool.to_owned()) };
+        self.pools.create(name, &record).await
+    }
+
+    /// What is recorded about each pool.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt` if a record is malformed.
+    pub async fn pool_records(&self) -> Result<BTreeMap<PoolName, PoolRecord>> {
+        self.pools.records().await
     }
 
     /// Makes the pools of a new cluster: `data` for objects, and `log` for the objects of logs.

@@ -81,6 +81,7 @@ pub use nacre_slo::Slos;
 pub use nacre_telemetry::{OpenSpan, Order, Sampler, Sampling, Span, Spans, traced};
 pub use object::Object;
 pub use pool::Pool;
+pub use pools::PoolRecord;
 pub use reader::{MapReader, ObjectReader};
 pub use sessions::{ConnectOptions, Sessions};
 #[cfg(feature = "programs")]

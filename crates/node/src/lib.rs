@@ -6,6 +6,7 @@ mod balancer_profile;
 mod cache;
 mod call_rules;
 mod calls;
+mod ceph_pools;
 mod classes;
 mod completed;
 mod device_limit;
@@ -39,6 +40,7 @@ pub use cache::{
     OTHER_TENANTS, TenantReads,
 };
 pub use calls::{NodeCalls, gather_calls};
+pub use ceph_pools::CephPools;
 pub use classes::{ClassService, ProgramFailures, Served};
 pub use free_ports::free_ports;
 pub use layouts::{ClassLayout, LayoutChange, LayoutTask, Layouts, Phase, Walk};
@@ -48,8 +50,8 @@ pub use node_lock::NodeLock;
 pub use node_log::{Level, NodeLog};
 pub use node_service::{NODE_SERVICE, NodeReport, ObjectLocation};
 pub use roles::{
-    DamageReport, RadosReport, RefusalReport, SLO_SERVICE, STORAGE_SERVICE, ScrubReport,
-    StorageReport, StrayReport, WatchRequest,
+    CEPH_POOLS_SERVICE, DamageReport, PlacePool, RadosReport, RefusalReport, SLO_SERVICE,
+    STORAGE_SERVICE, ScrubReport, StorageReport, StrayReport, WatchRequest,
 };
 pub use routes::{
     ApplicationReport, AppliedProgram, AppliedRule, ControllerReport, CopiesStatus, CopyWay,

@@ -1,7 +1,7 @@
 //! Finds out which OSD serves an object, for a gateway that schedules and routes requests by OSD.
 //!
-//! RADOS maps an object to a placement group by a hash of its name, and each group has a primary
-//! OSD. The gateway asks the monitors once for each group. An answer is valid until the epoch of
+//! RADOS maps an object to a placement group of its pool by a hash of its name, and each group has a
+//! primary OSD. The gateway asks the monitors once for each group. An answer is valid until the epoch of
 //! Ceph's map changes, which the gateway checks once a second. In between, the gateway may count a
 //! request for the wrong OSD; at worst the request is late.
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nacre_clock::Clock;
-use nacre_object::{ObjectId, Result, TargetName};
+use nacre_object::{ObjectId, PoolName, Result, TargetName};
 use nacre_rados::{PlacementSeed, RadosEngine};
 use nacre_slo::{Located, TargetOf};
 
@@ -30,7 +30,12 @@ pub(crate) struct OsdTargets {
 struct Primaries {
     epoch: u64,
     looked_at: Duration,
-    /// Placement groups of the pool; 0 before the first answer.
+    /// For each RADOS pool, by its number, its placement groups and their primaries.
+    pools: BTreeMap<i64, PoolPrimaries>,
+}
+
+#[derive(Debug)]
+struct PoolPrimaries {
     groups: u32,
     by_group: BTreeMap<u32, TargetName>,
 }
@@ -50,10 +55,13 @@ impl OsdTargets {
         osds.into_iter().map(|osd| TargetName::new(format!("osd.{osd}"))).collect()
     }
 
-    /// Whether an OSD is certainly the primary of no placement group. The answer may be as old as
-    /// those of [`target_of`](TargetOf::target_of).
-    pub fn serves_nothing(&self, target: &TargetName) -> bool {
+    /// Whether an OSD is certainly the primary of no placement group of the RADOS pool that holds a
+    /// pool of nacre. The answer may be as old as those of [`target_of`](TargetOf::target_of).
+    pub fn serves_nothing(&self, pool: &PoolName, target: &TargetName) -> bool {
         let known = self.known();
+        let Some(known) = known.pools.get(&self.engine.known_rados_pool(pool)) else {
+            return false;
+        };
         let is_complete = known.groups > 0 && known.by_group.len() == known.groups as usize;
         is_complete && !known.by_group.values().any(|primary| primary == target)
     }
@@ -70,15 +78,26 @@ impl OsdTargets {
             primary => format!("osd.{primary}"),
         };
         let target = TargetName::new(name)?;
-        if self.known().epoch != location.epoch {
-            let groups = self.engine.placement_groups().await?;
+        let pool = self.engine.known_rados_pool(&object.pool);
+        let is_known = {
+            let known = self.known();
+            known.epoch == location.epoch && known.pools.contains_key(&pool)
+        };
+        if !is_known {
+            let groups = self.engine.placement_groups(&object.pool).await?;
             let looked_at = self.clock.monotonic();
-            *self.known() =
-                Primaries { epoch: location.epoch, looked_at, groups, by_group: BTreeMap::new() };
+            let mut known = self.known();
+            if known.epoch != location.epoch {
+                let (epoch, pools) = (location.epoch, BTreeMap::new());
+                *known = Primaries { epoch, looked_at, pools };
+            }
+            known.pools.insert(pool, PoolPrimaries { groups, by_group: BTreeMap::new() });
         }
         let mut known = self.known();
-        let group = PlacementSeed::of(&object).group_of(known.groups);
-        known.by_group.insert(group, target.clone());
+        if let Some(known) = known.pools.get_mut(&pool) {
+            let group = PlacementSeed::of(&object).group_of(known.groups);
+            known.by_group.insert(group, target.clone());
+        }
         Ok(target)
     }
 }
@@ -93,9 +112,13 @@ impl TargetOf for OsdTargets {
     fn target_of(&self, object: &ObjectId) -> Located {
         let now = self.clock.monotonic();
         let mut known = self.known();
-        let group = PlacementSeed::of(object).group_of(known.groups);
+        let pool = known.pools.get(&self.engine.known_rados_pool(&object.pool));
+        let target = pool.and_then(|pool| {
+            let group = PlacementSeed::of(object).group_of(pool.groups);
+            pool.by_group.get(&group)
+        });
         if now < known.looked_at + LOOK_INTERVAL
-            && let Some(target) = known.by_group.get(&group)
+            && let Some(target) = target
         {
             return Located::At(target.clone());
         }

@@ -4,7 +4,7 @@
 //!
 //! | nacre | RADOS |
 //! |---|---|
-//! | pool | namespace of one RADOS pool |
+//! | pool | namespace of a RADOS pool |
 //! | object | object of the same name |
 //! | byte stream | the object's data |
 //! | map entry | omap entry, its key [escaped](escape_key) |

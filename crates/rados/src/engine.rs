@@ -1,22 +1,23 @@
 //! [`RadosEngine`]: the store over a Ceph cluster.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_clock::Clock;
 use nacre_object::limits::MAX_NOTIFY_BYTES;
 use nacre_object::{
-    CallContext, Capabilities, Capability, Error, ListPage, ListRequest, ObjectId, RemoteClassHost,
-    Reply, Request, Result, Store, Watch, WatchStream,
+    CallContext, Capabilities, Capability, Error, ListPage, ListRequest, ObjectId, PoolName,
+    RemoteClassHost, Reply, Request, Result, Store, Watch, WatchStream,
 };
-use nacre_rados_layout::{encode_letter, mailbox, mailbox_namespace};
+use nacre_rados_layout::{encode_letter, mailbox};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use crate::classes::in_osd::{InOsd, OsdCounts, OsdRequest};
+use crate::classes::in_osd::{OsdCounts, OsdRequest};
 use crate::classes::survey::{PROBE_POOL, Survey, Surveyor};
 use crate::cluster::failure::{operation_failed, status};
 use crate::cluster::fencing;
@@ -27,14 +28,13 @@ use crate::ffi::{Cluster, IoContext};
 use crate::in_flight;
 use crate::listing::Page;
 use crate::mailbox::NOTIFY_TIMEOUT;
+use crate::pools::namespaces::Namespaces;
+use crate::pools::table::RadosPoolRef;
 use crate::shared_reads::{SharedReads, is_shared};
 use crate::transaction::Transaction;
 use crate::transaction::object_locks::ObjectLocks;
 use crate::watches::Watches;
 use crate::{RadosOptions, cluster::connection};
-
-/// How many open namespaces the engine remembers. Opening one again is cheap.
-const MAX_CONTEXTS: usize = 256;
 
 /// How many notifications may be in flight at a time. Each holds a payload, and most of its time it
 /// waits for watchers to acknowledge.
@@ -49,13 +49,10 @@ pub struct RadosEngine(Arc<Inner>);
 
 struct Inner {
     cluster: Arc<Cluster>,
-    /// The pool as it was when the engine connected, by which all namespaces are opened.
-    pool: Arc<IoContext>,
+    namespaces: Namespaces,
     options: RadosOptions,
     classes: Arc<dyn RemoteClassHost>,
     clock: Arc<dyn Clock>,
-    contexts: Mutex<HashMap<String, Arc<IoContext>>>,
-    in_osd: InOsd,
     /// Limits the notifications in flight.
     notifying: Semaphore,
     locks: ObjectLocks,
@@ -91,12 +88,10 @@ impl RadosEngine {
         let watches = Watches::new(options.operation_timeout);
         Ok(Self(Arc::new(Inner {
             cluster,
-            pool,
+            namespaces: Namespaces::new(pool, &watches)?,
             options,
             classes,
             clock,
-            contexts: Mutex::default(),
-            in_osd: InOsd::default(),
             notifying: Semaphore::new(MAX_NOTIFICATIONS),
             locks: ObjectLocks::default(),
             surveyor: Arc::default(),
@@ -112,10 +107,12 @@ impl RadosEngine {
     /// # Errors
     /// `Unavailable` if the monitors do not answer.
     pub async fn locate(&self, object: &ObjectId) -> Result<Location> {
-        let (cluster, pool) = (self.0.cluster.clone(), self.0.options.pool.clone());
-        let asked = object.clone();
-        let located = blocking(move || location::ask(&cluster, &pool, &asked)).await;
-        located.map_err(|error| error.during("locate").on(object))
+        let located = async {
+            let pool = self.rados_pool_of(&object.pool).await?;
+            let (cluster, asked) = (self.0.cluster.clone(), object.clone());
+            blocking(move || location::ask(&cluster, &pool.name, &asked)).await
+        };
+        located.await.map_err(|error| error.during("locate").on(object))
     }
 
     /// The numbers of all OSDs in the cluster's map, whether they serve or not.
@@ -128,16 +125,17 @@ impl RadosEngine {
         Ok(map.osds.iter().map(|osd| osd.id).collect())
     }
 
-    /// The number of placement groups of the pool.
+    /// The number of placement groups of the RADOS pool that holds a pool of nacre.
     ///
     /// # Errors
-    /// `Unavailable` if the monitors do not answer; `NotFound` if the pool was deleted.
-    pub async fn placement_groups(&self) -> Result<u32> {
-        let (cluster, pool) = (self.0.cluster.clone(), self.0.options.pool.clone());
+    /// `Unavailable` if the monitors do not answer; `NotFound` if the RADOS pool was deleted.
+    pub async fn placement_groups(&self, pool: &PoolName) -> Result<u32> {
+        let pool = self.rados_pool_of(pool).await?;
+        let cluster = self.0.cluster.clone();
         let map = blocking(move || OsdMap::ask(&cluster)).await?;
-        let found = map.pools.into_iter().find(|known| known.name == pool);
+        let found = map.pools.into_iter().find(|known| known.id == pool.id);
         let gone = || {
-            Error::not_found("the cluster's pool is gone").on(&self.0.options.pool).hint(
+            Error::not_found("the cluster's pool is gone").on(&pool.name).hint(
                 "if that was meant, make it anew with `ceph osd pool create` and start nacre again",
             )
         };
@@ -180,15 +178,114 @@ impl RadosEngine {
         }
     }
 
+    /// The RADOS pool that holds a pool of nacre.
+    ///
+    /// # Errors
+    /// `Unavailable` if the cluster does not answer.
+    pub async fn rados_pool_of(&self, pool: &PoolName) -> Result<RadosPoolRef> {
+        let namespace = self.0.namespaces.of_pool(pool.as_str()).await?;
+        let id = namespace.rados_pool.root.pool_id();
+        let own = self.0.namespaces.table().last_read();
+        let own = own.and_then(|places| places.get(pool.as_str()).cloned());
+        let main = RadosPoolRef { name: self.0.options.pool.clone(), id };
+        Ok(own.filter(|own| own.id == id).unwrap_or(main))
+    }
+
+    /// The number of the RADOS pool that holds a pool of nacre, as far as this engine knows without
+    /// asking the cluster.
+    pub fn known_rados_pool(&self, pool: &PoolName) -> i64 {
+        let places = self.0.namespaces.table().last_read();
+        let own = places.and_then(|places| places.get(pool.as_str()).map(|own| own.id));
+        own.unwrap_or_else(|| self.0.namespaces.main().root.pool_id())
+    }
+
+    /// The name of the RADOS pool that holds all pools of nacre without a RADOS pool of their own.
+    pub fn main_rados_pool(&self) -> &str {
+        &self.0.options.pool
+    }
+
+    /// The pools of nacre that have a RADOS pool other than the main one, with that RADOS pool.
+    ///
+    /// # Errors
+    /// `Unavailable` if the cluster does not answer.
+    pub async fn placed_pools(&self) -> Result<BTreeMap<String, RadosPoolRef>> {
+        Ok((*self.0.namespaces.table().places().await?).clone())
+    }
+
+    /// Makes a pool of nacre lie in this RADOS pool; in the main one with `None`. Only for a pool
+    /// that does not exist for clients: it must be empty. Returns when all processes that use the
+    /// Ceph cluster use the RADOS pool, which may take a minute after one of them has died.
+    ///
+    /// # Errors
+    /// `Invalid` for one of nacre's own pools, or for a RADOS pool that is not replicated;
+    /// `NotFound` if there is no such RADOS pool; `Conflict` if there are objects of the pool of
+    /// nacre already; `Unavailable` if a process does not confirm.
+    pub async fn place_pool(&self, pool: &PoolName, rados_pool: Option<&str>) -> Result<()> {
+        let placed = self.place_pool_now(pool, rados_pool).await;
+        placed.map_err(|error| error.during("choose the RADOS pool"))
+    }
+
+    async fn place_pool_now(&self, pool: &PoolName, rados_pool: Option<&str>) -> Result<()> {
+        let namespaces = &self.0.namespaces;
+        if namespaces.is_own(pool.as_str()) {
+            return Err(Error::invalid("nacre's own pools lie in the main RADOS pool").on(pool));
+        }
+        let chosen = match rados_pool.filter(|name| *name != self.0.options.pool) {
+            Some(name) => Some(self.find_rados_pool(name).await?),
+            None => None,
+        };
+        let former = namespaces.of_pool(pool.as_str()).await?.context;
+        let id =
+            chosen.as_ref().map_or_else(|| namespaces.main().root.pool_id(), |chosen| chosen.id);
+        let future = namespaces.in_rados_pool(id, pool.as_str())?;
+        if former.pool_id() != id {
+            check_empty(pool, &former).await?;
+            check_empty(pool, &future).await?;
+        }
+        let table = namespaces.table();
+        let before = table.places().await?.get(pool.as_str()).cloned();
+        table.set(pool, chosen).await?;
+        if former.pool_id() == id {
+            return Ok(());
+        }
+        // A process may have written an object before it heard of the change.
+        if let Err(error) = check_empty(pool, &former).await {
+            table.set(pool, before).await?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    async fn find_rados_pool(&self, name: &str) -> Result<RadosPoolRef> {
+        let cluster = self.0.cluster.clone();
+        let map = blocking(move || OsdMap::ask(&cluster)).await?;
+        let found = map.pools.into_iter().find(|pool| pool.name == name);
+        let Some(found) = found else {
+            let text = format!("the Ceph cluster has no pool {name}");
+            return Err(Error::not_found(text).hint(format!(
+                "make it: ceph osd pool create {name} && ceph osd pool application enable {name} nacre"
+            )));
+        };
+        match found.is_replicated() {
+            true => Ok(RadosPoolRef { name: found.name, id: found.id }),
+            false => Err(Error::invalid(format!("the RADOS pool {name} is not replicated"))
+                .hint("choose a replicated pool: erasure-coded pools keep no maps")),
+        }
+    }
+
     /// How many requests were run inside OSDs.
     pub fn osd_counts(&self) -> OsdCounts {
-        self.0.in_osd.counts()
+        let counts = self.0.namespaces.rados_pools().into_iter().map(|pool| pool.in_osd.counts());
+        counts.fold(OsdCounts::default(), OsdCounts::and)
     }
 
     /// The methods, as `CLASS.METHOD`, that at present run in this process instead of in OSDs,
     /// because their answers are too long for an OSD.
     pub fn long_answers(&self) -> Vec<String> {
-        self.0.in_osd.long_answers(&*self.0.clock)
+        let pools = self.0.namespaces.rados_pools().into_iter();
+        let methods: BTreeSet<_> =
+            pools.flat_map(|pool| pool.in_osd.long_answers(&*self.0.clock)).collect();
+        methods.into_iter().collect()
     }
 
     /// Finds out for each OSD whether it has nacre's class, Ceph's class `lua`, or neither.
@@ -200,7 +297,8 @@ impl RadosEngine {
         let surveyor = self.0.surveyor.clone();
         let targets = blocking(move || surveyor.find(&cluster, &options)).await;
         let targets = targets.map_err(|error| error.during("survey"))?;
-        Ok(targets.ask(&self.context(PROBE_POOL)?).await)
+        let context = self.0.namespaces.of_main(PROBE_POOL)?.context;
+        Ok(targets.ask(&context).await)
     }
 
     /// How many operations of all clients an OSD has counted since it started.
@@ -221,21 +319,6 @@ impl RadosEngine {
         self.0.watches.end().await;
     }
 
-    fn context(&self, namespace: &str) -> Result<Arc<IoContext>> {
-        let mut contexts = self.0.contexts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(context) = contexts.get(namespace) {
-            return Ok(context.clone());
-        }
-        if contexts.len() >= MAX_CONTEXTS {
-            // Namespaces in use stay open for their users.
-            contexts.clear();
-        }
-        let context = self.0.pool.namespace(namespace).map_err(operation_failed)?;
-        let context = Arc::new(context);
-        contexts.insert(namespace.to_owned(), context.clone());
-        Ok(context)
-    }
-
     async fn run(&self, request: &Request) -> Result<Reply> {
         self.capabilities().check(request)?;
         match is_shared(request, &*self.0.classes) {
@@ -246,7 +329,8 @@ impl RadosEngine {
 
     async fn run_alone(&self, request: &Request) -> Result<Reply> {
         let object = &request.header.object;
-        let context = self.context(object.pool.as_str())?;
+        let namespace = self.0.namespaces.of_pool(object.pool.as_str()).await?;
+        let context = namespace.context;
         let source = request.header.source.clone();
         let transaction = Transaction {
             objects: &context,
@@ -264,7 +348,7 @@ impl RadosEngine {
             request,
             clock: &*self.0.clock,
         };
-        if let Some(reply) = self.0.in_osd.run(asked).await? {
+        if let Some(reply) = namespace.rados_pool.in_osd.run(asked).await? {
             return Ok(reply);
         }
         let _turn =
@@ -273,17 +357,21 @@ impl RadosEngine {
     }
 
     async fn run_list(&self, request: ListRequest) -> Result<ListPage> {
-        let context = self.context(request.pool.as_str())?;
+        let context = self.0.namespaces.of_pool(request.pool.as_str()).await?.context;
         blocking(move || {
             let mut page = Page::new(request);
-            context.visit_names(|name| page.see(name)).map_err(operation_failed)?;
+            let see = |name: &[u8]| {
+                page.see(name);
+                ControlFlow::Continue(())
+            };
+            context.visit_names(see).map_err(operation_failed)?;
             Ok(page.finish())
         })
         .await
     }
 
-    fn mail(&self, object: &ObjectId) -> Result<Arc<IoContext>> {
-        self.context(&mailbox_namespace(object.pool.as_str()))
+    async fn mail(&self, object: &ObjectId) -> Result<Arc<IoContext>> {
+        Ok(self.0.namespaces.of_mail(object.pool.as_str()).await?.context)
     }
 
     async fn run_notify(&self, object: &ObjectId, payload: &Bytes) -> Result<()> {
@@ -295,7 +383,7 @@ impl RadosEngine {
             .hint(format!("send at most {MAX_NOTIFY_BYTES} bytes")));
         }
         let letter = encode_letter(object.name.as_str(), payload);
-        let mail = self.mail(object)?;
+        let mail = self.mail(object).await?;
         let name = mailbox(object.name.as_str());
         // If an OSD has begun a notification, librados waits for its end without any deadline.
         let notified = async {
@@ -314,10 +402,21 @@ impl RadosEngine {
     }
 }
 
-fn too_many_notifications() -> Error {
+pub(crate) fn too_many_notifications() -> Error {
     let most = in_flight::MAX_NOTIFICATIONS;
     Error::unavailable(format!("the cluster has not answered {most} notifications yet"))
         .hint("see `ceph health detail`: an OSD may be down or a placement group inactive")
+}
+
+/// Refuses a namespace that holds objects.
+async fn check_empty(pool: &PoolName, namespace: &Arc<IoContext>) -> Result<()> {
+    let asked = Arc::clone(namespace);
+    match blocking(move || asked.holds_objects().map_err(operation_failed)).await? {
+        false => Ok(()),
+        true => Err(Error::conflict("there are objects of the pool already").on(pool).hint(
+            "nacre cannot move objects between RADOS pools: use another name for the pool, or              remove the objects",
+        )),
+    }
 }
 
 /// Runs work that waits for the cluster on a thread that may block.
@@ -351,7 +450,7 @@ impl Store for RadosEngine {
 #[async_trait]
 impl Watch for RadosEngine {
     async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
-        let stream = async { self.0.watches.watch(self.mail(object)?, object).await };
+        let stream = async { self.0.watches.watch(self.mail(object).await?, object).await };
         stream.await.map_err(|error| error.during("watch").on(object))
     }
 

@@ -17,6 +17,8 @@ use crate::mailbox::Mailbox;
 
 /// Watches of one engine: each costs a queue.
 pub const MAX_WATCHES: usize = 4096;
+/// Mailboxes that are watched at most: those of watches, and the table of pools.
+const MAX_MAILBOXES: usize = MAX_WATCHES + 1;
 /// How long to wait for the cluster when watches end. If it does not answer in time, it removes the
 /// watches later by itself, because they are silent.
 const END_PATIENCE: Duration = Duration::from_secs(2);
@@ -38,8 +40,9 @@ impl Watches {
     /// Makes the table without watches. If the cluster does not make a watch within `patience`, the
     /// watch fails with `Unavailable`.
     pub fn new(patience: Duration) -> Self {
-        let permits = || Arc::new(Semaphore::new(MAX_WATCHES));
-        Self { mailboxes: Mutex::default(), free: permits(), open: permits(), patience }
+        let permits = |count| Arc::new(Semaphore::new(count));
+        let (free, open) = (permits(MAX_WATCHES), permits(MAX_MAILBOXES));
+        Self { mailboxes: Mutex::default(), free, open, patience }
     }
 
     /// Watches an object. `mail` is the namespace that holds the mailboxes of the object's pool.
@@ -60,13 +63,24 @@ impl Watches {
 
     fn mailbox(&self, mail: Arc<IoContext>, object: &ObjectId) -> Arc<Mailbox> {
         let name = mailbox(object.name.as_str());
-        let key = (object.pool.as_str().to_owned(), name.clone());
+        // A pool that was removed and made again may lie in another RADOS pool.
+        let key = (format!("{} {}", mail.pool_id(), object.pool), name.clone());
+        self.mailbox_at(mail, key)
+    }
+
+    /// The mailbox that watches the table of pools. It does not count as a watch.
+    pub fn table(&self, context: Arc<IoContext>, namespace: &str, name: &str) -> Arc<Mailbox> {
+        self.mailbox_at(context, (namespace.to_owned(), name.to_owned()))
+    }
+
+    fn mailbox_at(&self, mail: Arc<IoContext>, key: (String, String)) -> Arc<Mailbox> {
         let mut mailboxes = self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = mailboxes.get(&key).and_then(Weak::upgrade) {
             return found;
         }
         mailboxes.retain(|_, mailbox| mailbox.strong_count() > 0);
-        let made = Arc::new(Mailbox::new(mail, name, self.open.clone(), self.patience));
+        let (open, patience) = (self.open.clone(), self.patience);
+        let made = Arc::new(Mailbox::new(mail, key.1.clone(), open, patience));
         mailboxes.insert(key, Arc::downgrade(&made));
         made
     }
@@ -76,7 +90,7 @@ impl Watches {
     /// answer.
     pub async fn end(&self) {
         // Request the permits first, so that later watches wait behind this request.
-        let all = self.open.acquire_many(MAX_WATCHES as u32);
+        let all = self.open.acquire_many(MAX_MAILBOXES as u32);
         let ending = join_all(self.watched().into_iter().map(|mailbox| async move {
             mailbox.end().await;
         }));

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -9,8 +10,8 @@ use nacre_conformance::ops::*;
 use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{CephCluster, Subject};
 use nacre_object::ErrorKind::{Denied, Invalid, NotFound, Unavailable};
-use nacre_object::{ErrorKind, Op, OpResult, Watch, WatchEvent};
-use nacre_rados::RadosOptions;
+use nacre_object::{ErrorKind, Op, OpResult, PoolName, Watch, WatchEvent};
+use nacre_rados::{RadosEngine, RadosOptions};
 use support::{cluster, conf, connect, engine, options, subject};
 
 async fn refused(options: RadosOptions) -> (ErrorKind, String) {
@@ -147,4 +148,48 @@ async fn a_closed_engine_leaves_no_watch_behind() {
     assert_eq!(of_ours(), [] as [String; 0]);
     let refused = engine.watch(&watched[0]).await.err().expect("it is closed");
     assert_eq!(refused.kind(), Unavailable, "{refused}");
+}
+
+#[tokio::test]
+async fn engines_use_the_rados_pool_that_was_chosen_for_a_pool() {
+    let (one, other) = (engine().await, engine().await);
+    let made = cluster().client("ceph", &["osd", "pool", "create", "second", "8", "8"]);
+    assert!(made.is_empty() || made.contains("created"), "{made}");
+    let pool: PoolName = "placed".parse().unwrap();
+    let object = |engine: &RadosEngine| {
+        Subject::watched(Arc::new(engine.clone())).in_pool(pool.clone()).object("a")
+    };
+    // The other engine knows the pool as one that lies in the main RADOS pool.
+    object(&other).does([write(0, "home")]).await;
+    let refused = one.place_pool(&pool, Some("second")).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    object(&other).does([Op::Remove]).await;
+    one.place_pool(&pool, Some("second")).await.unwrap();
+
+    object(&other).does([write(0, "there")]).await;
+    let names = |rados_pool: &str| {
+        cluster().client("rados", &["-p", rados_pool, "-N", "placed", "ls"]).trim().to_owned()
+    };
+    assert_eq!((names("second"), names("nacre")), ("a".to_owned(), String::new()));
+    for engine in [&one, &other] {
+        assert_eq!(engine.rados_pool_of(&pool).await.unwrap().name, "second");
+        assert_eq!(engine.placement_groups(&pool).await.unwrap(), 8);
+    }
+    assert_eq!(one.place_pool(&pool, None).await.unwrap_err().kind(), ErrorKind::Conflict);
+    object(&one).does([Op::Remove]).await;
+    one.place_pool(&pool, None).await.unwrap();
+    object(&other).does([write(0, "home again")]).await;
+    assert_eq!((names("second"), names("nacre")), (String::new(), "a".to_owned()));
+    object(&other).does([Op::Remove]).await;
+
+    let absent = one.place_pool(&pool, Some("none")).await.unwrap_err();
+    assert!(
+        absent.kind() == NotFound && absent.to_string().contains("pool create none"),
+        "{absent}"
+    );
+    let own = one.place_pool(&"nacre.system".parse().unwrap(), Some("second")).await.unwrap_err();
+    assert_eq!(own.kind(), Invalid, "{own}");
+    assert!(one.placed_pools().await.unwrap().is_empty());
+    one.close().await;
+    other.close().await;
 }

@@ -48,6 +48,9 @@ pub struct Move {
     pub from: Vec<String>,
     /// The only target that serves the tenant's requests after the move.
     pub to: String,
+    /// The most work that the tenant brings to that target.
+    #[serde(skip)]
+    pub curve: ArrivalCurve,
 }
 
 /// The latency bounds of a tenant.
@@ -95,12 +98,14 @@ struct Outcome {
 }
 
 struct Advisor<'a> {
+    may_move: &'a dyn Fn(&TenantName) -> bool,
     profiles: Vec<(&'a TargetName, &'a StoredProfile)>,
     slowdowns: Vec<f64>,
 }
 
 /// Gives advice for the promises in `state` and for `newcomer`, a tenant that asks for a promise.
-/// `slowdowns` says how many times longer requests take on each target than its profile says.
+/// `slowdowns` says how many times longer requests take on each target than its profile says. Only
+/// tenants that `may_move` are moved.
 ///
 /// # Errors
 /// `NotFound` if no target has a profile; `Invalid` if the newcomer's request for a promise is
@@ -109,6 +114,7 @@ pub fn advise(
     state: &SloState,
     newcomer: Option<&Ask<'_>>,
     slowdowns: &BTreeMap<TargetName, f64>,
+    may_move: &dyn Fn(&TenantName) -> bool,
 ) -> Result<Advice> {
     let profiles: Vec<_> = state.profiles.iter().collect();
     if profiles.is_empty() {
@@ -117,13 +123,13 @@ pub fn advise(
     }
     let slowdown = |target| slowdowns.get(target).copied().unwrap_or(1.0).max(1.0);
     let slowdowns = profiles.iter().map(|(target, _)| slowdown(*target)).collect();
-    let advisor = Advisor { profiles, slowdowns };
+    let advisor = Advisor { may_move, profiles, slowdowns };
     let mut tenants = advisor.promised(state)?;
     if let Some(ask) = newcomer {
         tenants.retain(|tenant| tenant.name != ask.tenant);
-        let flows = ask.traffic.flows(state)?;
+        let flows = ask.traffic.flows(state, &ask.tenant)?;
         let alone = match &ask.traffic {
-            Traffic::Rate(rate, _) => Some(Traffic::Rate(*rate, Spread::Anywhere).flows(state)?),
+            Traffic::Rate(rate, _) => Some(rate.flows(state, Spread::Anywhere)?),
             Traffic::Trace { .. } | Traffic::Curves(_) => None,
         };
         let (name, slo_seconds, violation) = (ask.tenant.clone(), ask.slo_seconds, ask.violation);
@@ -163,12 +169,15 @@ impl Advisor<'_> {
             let Some((at, target, better)) = self.best_move(&after, &outcome, &moves)? else {
                 break;
             };
+            let moved = self.moved(&after[at], target)?;
+            let Some(flow) = moved.flows.first() else { break };
             moves.push(Move {
                 tenant: after[at].name.to_string(),
                 from: after[at].flows.iter().map(|flow| self.name(flow.queue)).collect(),
                 to: self.name(target),
+                curve: flow.curve.clone(),
             });
-            after[at] = self.moved(&after[at], target)?;
+            after[at] = moved;
             outcome = better;
         }
         let is_solved = outcome.left_out() == 0;
@@ -216,7 +225,7 @@ impl Advisor<'_> {
     ) -> Result<Option<(usize, usize, Outcome)>> {
         let mut best: Option<(usize, usize, Outcome)> = None;
         let mut fewest = now.left_out();
-        for at in movers(tenants, now, moves) {
+        for at in self.movers(tenants, now, moves) {
             for target in 0..self.profiles.len() {
                 if matches!(&tenants[at].flows[..], [flow] if flow.queue == target) {
                     continue;
@@ -300,6 +309,23 @@ impl Advisor<'_> {
         loads
     }
 
+    /// The indices of tenants to try to move: those that do not fit first, then those that bring the
+    /// least work. A tenant that was moved is not moved again.
+    fn movers(&self, tenants: &[Tenant], now: &Outcome, moves: &[Move]) -> Vec<usize> {
+        let is_moved =
+            |at: usize| moves.iter().any(|done| done.tenant == tenants[at].name.as_str());
+        let may_move = |at: usize| !is_moved(at) && (self.may_move)(&tenants[at].name);
+        let rate =
+            |at: usize| tenants[at].flows.iter().map(|flow| flow.curve.least_rate()).sum::<f64>();
+        let mut movers: Vec<_> = (0..tenants.len()).filter(|at| may_move(*at)).collect();
+        movers.sort_by(|one, other| {
+            let fits = |at: usize| now.bounds[at].is_some();
+            fits(*one).cmp(&fits(*other)).then(rate(*one).total_cmp(&rate(*other)))
+        });
+        movers.truncate(MAX_MOVERS);
+        movers
+    }
+
     fn name(&self, target: usize) -> String {
         self.profiles[target].0.to_string()
     }
@@ -311,23 +337,8 @@ impl Outcome {
     }
 }
 
-/// The indices of tenants to try to move: those that do not fit first, then those that bring the
-/// least work. A tenant that was moved is not moved again.
-fn movers(tenants: &[Tenant], now: &Outcome, moves: &[Move]) -> Vec<usize> {
-    let is_moved = |at: usize| moves.iter().any(|done| done.tenant == tenants[at].name.as_str());
-    let rate =
-        |at: usize| tenants[at].flows.iter().map(|flow| flow.curve.least_rate()).sum::<f64>();
-    let mut movers: Vec<_> = (0..tenants.len()).filter(|at| !is_moved(*at)).collect();
-    movers.sort_by(|one, other| {
-        let fits = |at: usize| now.bounds[at].is_some();
-        fits(*one).cmp(&fits(*other)).then(rate(*one).total_cmp(&rate(*other)))
-    });
-    movers.truncate(MAX_MOVERS);
-    movers
-}
-
 /// The curve of requests that each take `factor` times as long.
-fn scaled(curve: &ArrivalCurve, factor: f64) -> Result<ArrivalCurve> {
+pub(crate) fn scaled(curve: &ArrivalCurve, factor: f64) -> Result<ArrivalCurve> {
     let scaled = |line: &RateBurst| RateBurst {
         rate: line.rate * factor,
         burst_seconds: line.burst_seconds * factor,

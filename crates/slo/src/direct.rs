@@ -6,6 +6,7 @@
 //!
 //! No queue can delay direct traffic. Instead [`NodeSlo::note_direct`](crate::NodeSlo::note_direct)
 //! charges the work of this traffic to nacre's background tenant, and shows it in reports.
+//! Admission counts it as work that comes before all other work ([`Slos::beside`](crate::Slos)).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -54,6 +55,17 @@ pub struct DirectTraffic {
     pub bytes_per_second: f64,
     /// The work of these operations by the target's profile, in seconds of work a second.
     pub load: f64,
+}
+
+/// The most load that counts. A target is never without any time for other requests.
+const MOST_LOAD: f64 = 0.999;
+
+impl DirectTraffic {
+    /// How many times longer the work of other requests takes beside this traffic, which leaves
+    /// them only a part of the target's time.
+    pub fn slowdown(&self) -> f64 {
+        1.0 / (1.0 - self.load.clamp(0.0, MOST_LOAD))
+    }
 }
 
 impl IoCounts {
@@ -168,6 +180,13 @@ mod tests {
         assert_eq!(direct.operations_per_second, 300.0);
         assert_eq!(direct.bytes_per_second, 300_000.0);
         assert!((direct.load - 0.3).abs() < 1e-9, "{direct:?}");
+    }
+
+    #[test]
+    fn beside_direct_traffic_work_takes_as_long_as_the_remaining_time_makes_it() {
+        let slowdown = |load| DirectTraffic { load, ..DirectTraffic::default() }.slowdown();
+        assert_eq!((slowdown(0.0), slowdown(0.5), slowdown(0.75)), (1.0, 2.0, 4.0));
+        assert!(slowdown(3.0).is_finite());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! 1. [`profile_targets`] measures how much work requests are on each target.
 //! 2. [`Slos`] admits tenants. Each decision is one commit of the map `slo` ([`SloState`]).
-//!    [`advise`] says which tenants to move so that all of them fit.
+//!    [`advise`] says which tenants to move so that all of them fit, and [`Slos`] records the moves.
 //! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests in front of an
 //!    engine accordingly. An order program may replace the built-in order ([`OrderPrograms`],
 //!    feature `programs`). Each node also tells its [network link](follow_link) how tenants share
@@ -22,12 +22,16 @@
 //! **Invariant:** while promises are not enforced, no request waits.
 
 mod advice;
+mod beside;
 mod direct;
 mod follower;
 mod gateway_sharing;
 mod layer;
 mod limits;
 mod links;
+mod moves;
+#[cfg(test)]
+mod moves_tests;
 mod order;
 mod present;
 mod profiler;
@@ -47,13 +51,15 @@ pub use layer::{
 pub use limits::{
     LINK_BYTES_PER_SECOND, MAX_OUTSTANDING, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT,
 };
+pub use moves::MovedTenant;
 pub use order::{Candidate, NoOrders, Order, Orders};
 #[cfg(feature = "programs")]
 pub use order::{LiveOrders, OrderHook, OrderProgram, OrderPrograms};
 pub use present::{PresentBound, present_bounds};
 pub use profiler::{ProfilePlan, profile_targets, remove_objects};
 pub use records::{
-    Promise, PromisedFlow, SloState, StoredProfile, background_tenant, system_tenant,
+    FormerOverrides, MovedPool, Placement, Promise, PromisedFlow, SloState, StoredProfile,
+    background_tenant, system_tenant,
 };
 pub use slos::{Ask, Outcome, Slos};
 pub use traffic::{Rate, Spread, Traffic, placement_epoch};

@@ -58,7 +58,7 @@ pub(crate) const ORDER_BUDGET: Budget = Budget {
 /// waiting requests.
 #[cfg(feature = "programs")]
 pub(crate) const PAUSE_AFTER_EXCESS: Duration = Duration::from_secs(1);
-/// The most moves in one advice. An administrator carries them out by hand.
+/// The most moves in one advice. Each moves data, or is carried out by hand.
 pub(crate) const MAX_ADVISED_MOVES: usize = 8;
 /// How many tenants [`advise`](crate::advise) tries to move before it chooses a move. Each try
 /// solves a linear program for each target.

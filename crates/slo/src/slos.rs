@@ -4,18 +4,22 @@
 //! decision is repeated. So two administrators cannot both give away capacity that is enough for
 //! only one tenant.
 
+use std::collections::BTreeMap;
+
 use nacre_object::{Error, NodeName, PoolName, ProgramName, Result, TargetName, TenantName};
 use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
 use nacre_qos::{Admission, Admitted, Candidate, Link, QueueFlow, Refusal, Verdict};
 use nacre_registry::{Change, Maps, SLO_MAP};
 
+use crate::beside::{Slowdowns, decide_beside};
+use crate::direct::DirectTraffic;
 use crate::limits::{LINK_BYTES_PER_SECOND, MAX_QUEUE_WAIT};
 use crate::links::Queues;
 use crate::records::{
     ENFORCE_KEY, LINK_PREFIX, ORDER_KEY, POOL_PREFIX, Promise, PromisedFlow, SloState,
     StoredProfile, TARGET_PREFIX, TENANT_PREFIX, WEIGHT_PREFIX, background_tenant, encode,
 };
-use crate::traffic::Traffic;
+use crate::traffic::{Spread, Traffic};
 
 /// A request for a promise.
 #[derive(Debug)]
@@ -51,12 +55,22 @@ pub enum Outcome {
 #[derive(Debug, Clone)]
 pub struct Slos {
     maps: Maps,
+    slowdowns: Slowdowns,
 }
 
 impl Slos {
     /// The promises that these maps store.
     pub fn new(maps: Maps) -> Self {
-        Self { maps }
+        Self { maps, slowdowns: Slowdowns::new() }
+    }
+
+    /// The same promises, admitted beside direct traffic, by target.
+    #[must_use]
+    pub fn beside(mut self, direct: &BTreeMap<TargetName, DirectTraffic>) -> Self {
+        let slowdown =
+            |(target, direct): (&TargetName, &DirectTraffic)| (target.clone(), direct.slowdown());
+        self.slowdowns = direct.iter().map(slowdown).collect();
+        self
     }
 
     /// The present contents of the map `slo`.
@@ -80,7 +94,7 @@ impl Slos {
             if ask.replaces {
                 others.promises.remove(&ask.tenant);
             }
-            let (decided, changes) = decide(&others, ask)?;
+            let (decided, changes) = decide_beside(&others, ask, &self.slowdowns)?;
             outcome = Some(decided);
             Ok(changes)
         };
@@ -98,7 +112,7 @@ impl Slos {
     pub async fn what_if(&self, ask: &Ask<'_>) -> Result<Outcome> {
         let mut state = self.state().await?;
         state.promises.remove(&ask.tenant);
-        decide(&state, ask).map(|(outcome, _)| outcome)
+        decide_beside(&state, ask, &self.slowdowns).map(|(outcome, _)| outcome)
     }
 
     /// Ends the promise of a tenant. The promises of others stay as they are.
@@ -210,7 +224,10 @@ impl Slos {
         self.update(|_| Ok(nodes.iter().map(change).collect())).await
     }
 
-    async fn update(&self, mut decide: impl FnMut(&SloState) -> Result<Vec<Change>>) -> Result<()> {
+    pub(crate) async fn update(
+        &self,
+        mut decide: impl FnMut(&SloState) -> Result<Vec<Change>>,
+    ) -> Result<()> {
         let update = |map: &_| decide(&SloState::of(map)?);
         self.maps.update(&SLO_MAP.parse()?, update).await.map(drop)
     }
@@ -253,8 +270,13 @@ pub(crate) fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Ch
     }
     let queues = Queues::new(state, ask.client_link.map(|link| (&ask.tenant, link)));
     let mut admission = restored(state, &queues)?;
-    let mut flows = ask.traffic.flows(state)?;
-    flows.extend(queues.link_flows(&ask.tenant, &ask.traffic, &flows)?);
+    let mut flows = ask.traffic.flows(state, &ask.tenant)?;
+    let traffic = match (&ask.traffic, state.only_target(&ask.tenant)) {
+        // All its requests pass the links before that target.
+        (Traffic::Rate(rate, _), Some(_)) => &Traffic::Rate(*rate, Spread::Anywhere),
+        (traffic, _) => traffic,
+    };
+    flows.extend(queues.link_flows(&ask.tenant, traffic, &flows)?);
     if ask.violation.is_some() && flows.iter().any(|flow| queues.is_link(flow.queue)) {
         return Err(Error::unsupported("a stochastic promise for requests that pass links")
             .on(&ask.tenant)
@@ -275,7 +297,7 @@ pub(crate) fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Ch
         })?;
         return Ok((Outcome::Refused(Box::new(refusal)), vec![]));
     }
-    let promises = promises_of(state, &admission, ask);
+    let promises = promises_of(state, &admission, Some(ask));
     let changed =
         promises.iter().filter(|(tenant, promise)| state.promises.get(tenant) != Some(promise));
     let changes = changed
@@ -293,7 +315,7 @@ pub(crate) fn admission_of(state: &SloState) -> Result<Admission> {
     restored(state, &Queues::new(state, None))
 }
 
-fn restored(state: &SloState, queues: &Queues<'_>) -> Result<Admission> {
+pub(crate) fn restored(state: &SloState, queues: &Queues<'_>) -> Result<Admission> {
     let epoch = state.placement_epoch();
     let admitted = |(tenant, promise): (&TenantName, &Promise)| {
         let stale = |what: String| {
@@ -319,23 +341,25 @@ fn restored(state: &SloState, queues: &Queues<'_>) -> Result<Admission> {
     Admission::restored(queues.queues(), epoch, tenants)
 }
 
-/// The promises to store after an admission.
-fn promises_of(
+/// The promises to store after an admission. `newcomer` is the tenant without a promise in `state`,
+/// if there is one.
+pub(crate) fn promises_of(
     state: &SloState,
     admission: &Admission,
-    ask: &Ask<'_>,
+    newcomer: Option<&Ask<'_>>,
 ) -> Vec<(TenantName, Promise)> {
     let bounds = admission.latencies();
     let profile_epoch = state.profile_epoch();
     let all = admission.tenants().iter().zip(bounds).zip(admission.priorities());
-    all.map(|((admitted, bound), priority)| {
+    all.filter_map(|((admitted, bound), priority)| {
         let candidate = &admitted.candidate;
         let known = state.promises.get(&candidate.tenant);
+        let stated = Stated::of(known, newcomer)?;
         let flows = candidate.flows.iter().zip(&admitted.buckets);
         let promise = Promise {
             slo_seconds: candidate.slo_seconds,
             violation: candidate.violation,
-            percentile: known.map_or(ask.percentile, |known| known.percentile),
+            percentile: stated.percentile,
             // An admitted tenant has a bound.
             bound_seconds: bound.unwrap_or(candidate.slo_seconds),
             priority: priority as u32,
@@ -344,10 +368,7 @@ fn promises_of(
                 Some(known) => known.profile_epoch,
                 None => Some(profile_epoch),
             },
-            client_link_bytes_per_second: match known {
-                Some(known) => known.client_link_bytes_per_second,
-                None => ask.client_link.map(|link| link.bytes_per_second()),
-            },
+            client_link_bytes_per_second: stated.client_link_bytes_per_second,
             flows: flows
                 .map(|(flow, bucket)| PromisedFlow {
                     target: admission.queues()[flow.queue].name.clone(),
@@ -355,9 +376,34 @@ fn promises_of(
                     bucket: *bucket,
                 })
                 .collect(),
-            traffic: known.map_or_else(|| ask.traffic.to_string(), |known| known.traffic.clone()),
+            traffic: stated.traffic,
         };
-        (candidate.tenant.clone(), promise)
+        Some((candidate.tenant.clone(), promise))
     })
     .collect()
+}
+
+/// What a tenant has stated, and no admission computes.
+struct Stated {
+    percentile: f64,
+    client_link_bytes_per_second: Option<f64>,
+    traffic: String,
+}
+
+impl Stated {
+    fn of(known: Option<&Promise>, newcomer: Option<&Ask<'_>>) -> Option<Self> {
+        match (known, newcomer) {
+            (Some(known), _) => Some(Self {
+                percentile: known.percentile,
+                client_link_bytes_per_second: known.client_link_bytes_per_second,
+                traffic: known.traffic.clone(),
+            }),
+            (None, Some(ask)) => Some(Self {
+                percentile: ask.percentile,
+                client_link_bytes_per_second: ask.client_link.map(|link| link.bytes_per_second()),
+                traffic: ask.traffic.to_string(),
+            }),
+            (None, None) => None,
+        }
+    }
 }

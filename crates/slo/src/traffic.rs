@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use nacre_object::limits::MAX_REQUEST_BYTES;
-use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName};
+use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName, TenantName};
 use nacre_qos::limits::{DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_REQUESTS};
 use nacre_qos::trace::{Trace, TraceRecord};
 use nacre_qos::{
@@ -91,19 +91,22 @@ impl fmt::Display for Traffic<'_> {
 }
 
 impl Traffic<'_> {
-    /// Computes the work that the traffic brings to each target. Targets are numbered in the order
-    /// of `state.profiles`.
+    /// Computes the work that the traffic of a tenant brings to each target. Targets are numbered in
+    /// the order of `state.profiles`.
     ///
     /// # Errors
-    /// `Invalid` if the traffic is malformed; `NotFound` if no target has a profile; the errors of
-    /// the trace.
-    pub(crate) fn flows(&self, state: &SloState) -> Result<Vec<QueueFlow>> {
+    /// `Invalid` if the traffic is malformed; `NotFound` if no target has a profile, or if the only
+    /// target of the tenant has none; the errors of the trace.
+    pub(crate) fn flows(&self, state: &SloState, tenant: &TenantName) -> Result<Vec<QueueFlow>> {
         if state.profiles.is_empty() {
             return Err(Error::not_found("no target has a profile")
                 .hint("measure what requests cost: nacre slo profile"));
         }
         match self {
-            Self::Rate(rate, spread) => rate.flows(state, *spread),
+            Self::Rate(rate, spread) => match state.only_target(tenant) {
+                Some(target) => rate.flow_at(state, target),
+                None => rate.flows(state, *spread),
+            },
             Self::Curves(curves) => {
                 let flow = |(target, curve): (&TargetName, &ArrivalCurve)| {
                     let queue = state.profiles.keys().position(|known| known == target);
@@ -158,7 +161,16 @@ fn on_every_target(flows: Vec<QueueFlow>, targets: usize) -> Vec<QueueFlow> {
 }
 
 impl Rate {
-    fn flows(&self, state: &SloState, spread: Spread) -> Result<Vec<QueueFlow>> {
+    /// The work if all requests go to one target.
+    fn flow_at(&self, state: &SloState, target: &str) -> Result<Vec<QueueFlow>> {
+        let queue = state.profiles.keys().position(|known| known.as_str() == target);
+        let Some(queue) = queue else { return Err(without_profile(&TargetName::new(target)?)) };
+        let flows = self.flows(state, Spread::Anywhere)?;
+        Ok(flows.into_iter().filter(|flow| flow.queue == queue).collect())
+    }
+
+    /// The work at each target.
+    pub(crate) fn flows(&self, state: &SloState, spread: Spread) -> Result<Vec<QueueFlow>> {
         let is_rate = self.per_second > 0.0 && self.per_second <= MAX_RATE;
         if !is_rate || self.burst == 0 {
             let message = format!(

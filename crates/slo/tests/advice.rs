@@ -67,7 +67,7 @@ fn no_tenant_is_moved_while_all_tenants_fit() {
     let mut state = state(&[1000.0, 1000.0]);
     promise(&mut state, "gold", 0.1, &[(0, 0.3, 0.01)]);
     promise(&mut state, "silver", 0.2, &[(1, 0.3, 0.01)]);
-    let advice = advise(&state, None, &BTreeMap::new()).unwrap();
+    let advice = advise(&state, None, &BTreeMap::new(), &|_| true).unwrap();
     assert!(advice.is_solved && advice.moves.is_empty() && advice.left_out.is_empty());
     for tenant in &advice.tenants {
         assert!(tenant.bound_seconds.unwrap() <= tenant.slo_seconds, "{tenant:?}");
@@ -81,7 +81,7 @@ fn a_tenant_leaves_a_target_that_has_become_too_slow() {
     promise(&mut state, "gold", 0.1, &[(0, 0.4, 0.01)]);
     promise(&mut state, "silver", 0.2, &[(0, 0.3, 0.01)]);
     let slow = [(target(0), 2.0)].into();
-    let advice = advise(&state, None, &slow).unwrap();
+    let advice = advise(&state, None, &slow, &|_| true).unwrap();
     assert_eq!(advice.left_out, ["silver"]);
     let [done] = &advice.moves[..] else { panic!("{advice:?}") };
     assert_eq!((done.tenant.as_str(), done.to.as_str()), ("silver", "storage.1"));
@@ -109,7 +109,7 @@ fn a_refused_newcomer_fits_if_all_its_objects_are_on_the_faster_target() {
         client_link: None,
         replaces: false,
     };
-    let advice = advise(&state, Some(&ask), &BTreeMap::new()).unwrap();
+    let advice = advise(&state, Some(&ask), &BTreeMap::new(), &|_| true).unwrap();
     assert_eq!(advice.left_out, ["newcomer"]);
     assert!(advice.is_solved, "{advice:?}");
     let [done] = &advice.moves[..] else { panic!("{advice:?}") };
@@ -125,7 +125,7 @@ fn no_move_is_proposed_if_some_tenant_would_still_not_fit() {
     promise(&mut state, "gold", 0.1, &[(0, 0.7, 0.01)]);
     promise(&mut state, "silver", 0.2, &[(1, 0.7, 0.01)]);
     promise(&mut state, "bronze", 0.4, &[(1, 0.7, 0.01)]);
-    let advice = advise(&state, None, &BTreeMap::new()).unwrap();
+    let advice = advise(&state, None, &BTreeMap::new(), &|_| true).unwrap();
     assert!(!advice.is_solved && advice.moves.is_empty());
     assert_eq!(advice.left_out, ["bronze"]);
 }

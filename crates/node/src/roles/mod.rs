@@ -15,8 +15,8 @@ pub(crate) use role::{
     open_roles,
 };
 pub use storage::{
-    DamageReport, RadosReport, RefusalReport, SLO_SERVICE, STORAGE_SERVICE, ScrubReport,
-    StorageReport, StrayReport, WatchRequest,
+    CEPH_POOLS_SERVICE, DamageReport, PlacePool, RadosReport, RefusalReport, SLO_SERVICE,
+    STORAGE_SERVICE, ScrubReport, StorageReport, StrayReport, WatchRequest,
 };
 
 /// All roles, in the order in which a node opens them. Storage comes first, because the other roles

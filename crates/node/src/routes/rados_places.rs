@@ -96,7 +96,7 @@ impl RadosPlaces {
         };
         let most = match to {
             Destination::Target(_) if fits(&primary) => return Ok(Some(Destination::Home)),
-            Destination::Target(osd) if self.osds.serves_nothing(osd) => 0,
+            Destination::Target(osd) if self.osds.serves_nothing(&self.pool, osd) => 0,
             Destination::Target(_) => MAX_TRIES,
             _ => MAX_TRIES_FOR_ANOTHER,
         };

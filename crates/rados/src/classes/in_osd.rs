@@ -54,7 +54,7 @@ pub struct InOsd {
 }
 
 /// How many requests each class has run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OsdCounts {
     /// nacre's class.
     pub by_plugin: u64,
@@ -63,6 +63,17 @@ pub struct OsdCounts {
     /// Requests that this process ran although the OSD has nacre's class, because the OSD would
     /// have dropped the long answer.
     pub long_answers: u64,
+}
+
+impl OsdCounts {
+    /// The sum of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            by_plugin: self.by_plugin + other.by_plugin,
+            by_stock: self.by_stock + other.by_stock,
+            long_answers: self.long_answers + other.long_answers,
+        }
+    }
 }
 
 /// One request with everything that is needed to run it.

@@ -51,6 +51,21 @@ impl Administrator {
         })
     }
 
+    /// Sends a command to an OSD. Returns the JSON document that it answers.
+    ///
+    /// # Errors
+    /// `Denied` if the user may not ask the OSD; `Unavailable` if the OSD does not answer.
+    pub(crate) async fn ask_osd(&self, osd: i32, mut command: Value) -> Result<Value> {
+        command["format"] = "json".into();
+        let (cluster, text) = (Arc::clone(&self.cluster), command.to_string());
+        let asking = move || cluster.ask_osd(osd, &text).map_err(operation_failed);
+        let answer = blocking(asking).await?;
+        serde_json::from_slice(&answer).map_err(|error| {
+            Error::corrupt(format!("the answer of osd.{osd} is not JSON: {error}"))
+                .hint("check the cluster with `nacre ceph check`")
+        })
+    }
+
     /// The objects of a pool that are in no namespace.
     ///
     /// # Errors
@@ -59,7 +74,7 @@ impl Administrator {
         let options = RadosOptions { pool: name.to_owned(), ..self.options.clone() };
         let cluster = Arc::clone(&self.cluster);
         let context = blocking(move || connection::open(&cluster, &options, "")).await?;
-        Ok(PoolObjects { context })
+        Ok(PoolObjects::of(context))
     }
 }
 
@@ -100,6 +115,11 @@ pub struct PoolObjects {
 }
 
 impl PoolObjects {
+    /// The objects of a namespace.
+    pub(crate) fn of(context: Arc<IoContext>) -> Self {
+        Self { context }
+    }
+
     /// The first `limit` bytes of an object and its version; `None` if there is no such object.
     ///
     /// # Errors

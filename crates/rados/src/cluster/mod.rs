@@ -11,3 +11,4 @@ pub(crate) mod osd_counters;
 pub(crate) mod osd_map;
 pub(crate) mod placement_seed;
 pub(crate) mod plain_client;
+pub(crate) mod primaries;

@@ -37,6 +37,9 @@ impl OsdState {
 /// A pool in the map.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PoolState {
+    /// Its number.
+    #[serde(rename = "pool")]
+    pub id: i64,
     /// Its name.
     #[serde(rename = "pool_name")]
     pub name: String,

@@ -54,17 +54,35 @@ impl IoContext {
     /// # Errors
     /// librados' status, among others [`status::POOL_GONE`].
     pub fn namespace(&self, namespace: &str) -> Result<Self, i32> {
+        Self::open_by_id(self.cluster.clone(), self.pool_id(), namespace)
+    }
+
+    /// Opens a namespace of the pool with this number. No later pool ever gets the same number.
+    ///
+    /// # Errors
+    /// librados' status; [`status::POOL_GONE`] if there is no such pool.
+    pub fn open_by_id(cluster: Arc<Cluster>, pool: i64, namespace: &str) -> Result<Self, i32> {
         let namespace = c_string(namespace);
-        let (cluster, mut handle) = (self.cluster.clone(), ptr::null_mut());
+        let mut handle = ptr::null_mut();
         // SAFETY: `handle` is written only on success; librados copies the name.
         let made = check(unsafe {
-            let pool = (cluster.library.rados_ioctx_get_id)(self.handle);
             (cluster.library.rados_ioctx_create2)(cluster.handle, pool, &mut handle)
         });
-        made.map_err(|status| self.or_pool_gone(status))?;
+        made.map_err(|failed| if failed == status::ABSENT { status::POOL_GONE } else { failed })?;
         // SAFETY: as above.
         unsafe { (cluster.library.rados_ioctx_set_namespace)(handle, namespace.as_ptr()) };
         Ok(Self { cluster, handle, pool_gone: AtomicBool::new(false) })
+    }
+
+    /// The number of its pool.
+    pub fn pool_id(&self) -> i64 {
+        // SAFETY: the handle is alive.
+        unsafe { (self.cluster.library.rados_ioctx_get_id)(self.handle) }
+    }
+
+    /// The connection.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
     }
 
     /// Corrects the status of an operation: librados reports objects of a removed pool as absent.

@@ -1,5 +1,6 @@
 //! A walk over the names of a namespace, in the cluster's order.
 
+use std::ops::ControlFlow;
 use std::ptr;
 use std::sync::Arc;
 
@@ -11,12 +12,15 @@ use super::library::Handle;
 const END: i32 = -2;
 
 impl IoContext {
-    /// Calls `visit` with the name of every object of the namespace. It waits for the cluster, so
-    /// call it only on a thread that may block.
+    /// Calls `visit` with the name of every object of the namespace, until `visit` breaks off. It
+    /// waits for the cluster, so call it only on a thread that may block.
     ///
     /// # Errors
     /// librados' status.
-    pub fn visit_names(self: &Arc<Self>, mut visit: impl FnMut(&[u8])) -> Result<(), i32> {
+    pub fn visit_names(
+        self: &Arc<Self>,
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), i32> {
         let library = self.cluster.library;
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is written only on success.
@@ -45,9 +49,24 @@ impl IoContext {
                     });
                 }
                 check(status)?;
-                visit(std::slice::from_raw_parts(name.cast(), length));
+                if visit(std::slice::from_raw_parts(name.cast(), length)).is_break() {
+                    return Ok(());
+                }
             }
         }
+    }
+
+    /// Whether the namespace holds an object. Waits as [`Self::visit_names`] does.
+    ///
+    /// # Errors
+    /// librados' status.
+    pub fn holds_objects(self: &Arc<Self>) -> Result<bool, i32> {
+        let mut is_found = false;
+        self.visit_names(|_| {
+            is_found = true;
+            ControlFlow::Break(())
+        })?;
+        Ok(is_found)
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Promise, StoredProfile};
+use super::{Placement, Promise, StoredProfile};
 use crate::traffic::epoch_of;
 
 pub(crate) const ENFORCE_KEY: &str = "enforce";
@@ -23,6 +23,7 @@ pub(crate) const WEIGHT_PREFIX: &str = "weight/";
 pub(crate) const TARGET_PREFIX: &str = "target/";
 pub(crate) const LINK_PREFIX: &str = "link/";
 pub(crate) const TENANT_PREFIX: &str = "tenant/";
+pub(crate) const PLACEMENT_PREFIX: &str = "placement/";
 
 /// The tenant of nacre's own requests on maps, programs and the cluster log. Up to a low rate, they
 /// are served before all others.
@@ -60,6 +61,8 @@ pub struct SloState {
     pub links: BTreeMap<NodeName, Link>,
     /// The promise to each tenant.
     pub promises: BTreeMap<TenantName, Promise>,
+    /// The tenants whose pools were moved to one target.
+    pub placements: BTreeMap<TenantName, Placement>,
 }
 
 impl SloState {
@@ -95,6 +98,12 @@ impl SloState {
         let links = self.links.iter();
         let links = links.map(|(node, link)| format!("link {node} {}", link.bytes_per_second()));
         epoch_of(self.profiles.keys().map(ToString::to_string).chain(links))
+    }
+
+    /// The only target that gets requests of a tenant, if its pools were moved there.
+    pub fn only_target(&self, tenant: &TenantName) -> Option<&str> {
+        let placement = self.placements.get(tenant).filter(|placement| placement.is_complete)?;
+        Some(&placement.target)
     }
 
     /// How tenants share the link of a node; `None` if its speed was not stated. While promises are
@@ -150,6 +159,8 @@ impl SloState {
                 return Err(Error::corrupt("a token bucket has an invalid rate or burst"));
             }
             self.promises.insert(TenantName::new(tenant)?, promise);
+        } else if let Some(tenant) = key.strip_prefix(PLACEMENT_PREFIX) {
+            self.placements.insert(TenantName::new(tenant)?, decode(value)?);
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ pub struct FileSystemOptions {
     ceph: RadosOptions,
 }
 
-fn conf(text: &str) -> Result<RadosOptions> {
+pub(crate) fn conf(text: &str) -> Result<RadosOptions> {
     let path = text.strip_prefix(RadosOptions::PREFIX).unwrap_or(text);
     format!("{}{path}", RadosOptions::PREFIX).parse()
 }

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_node::SloTargets;
-use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName, TenantName};
+use nacre_object::{
+    Error, ErrorKind, ObjectId, ObjectName, PoolName, Result, TargetName, TenantName,
+};
 use nacre_qos::trace::{Trace, TraceFormat};
 use nacre_qos::{ArrivalCurve, Estimator, IoKind, Link};
-use nacre_slo::{Ask, Outcome, Promise, Rate, Spread, Traffic};
+use nacre_slo::{Ask, DirectTraffic, Outcome, Promise, Rate, Spread, Traffic};
 use serde_json::json;
 
 use super::input::{read_json, read_trace};
 use super::watch::Watched;
 use super::{milliseconds, units};
-use crate::out::Out;
+use crate::out::{Out, note};
 
 /// Who is to be promised what, for which traffic
 #[derive(Debug, clap::Args)]
@@ -136,9 +138,17 @@ pub(super) async fn admit(
         client_link: arguments.link,
         replaces: arguments.replace,
     };
+    let direct = match direct_traffic(&SloTargets::new(file, &cluster)?).await {
+        Err(error) if error.kind() == ErrorKind::Denied => {
+            note(&format!("clients that pass no gateway are not considered: {error}"));
+            BTreeMap::new()
+        }
+        measured => measured?,
+    };
+    let slos = cluster.slos().beside(&direct);
     let outcome = match effect {
-        Effect::Admit => cluster.slos().admit(&ask).await?,
-        Effect::WhatIf => cluster.slos().what_if(&ask).await?,
+        Effect::Admit => slos.admit(&ask).await?,
+        Effect::WhatIf => slos.what_if(&ask).await?,
     };
     match outcome {
         Outcome::Admitted(promise) => {
@@ -147,27 +157,45 @@ pub(super) async fn admit(
             out.show(&value, || admitted_text(&ask.tenant, &promise, effect))
         }
         Outcome::Refused(refusal) => {
-            Err(Error::exhausted(refusal.to_string()).hint("nothing has changed; see `nacre slo advise` for moves after which the promise is possible"))
+            let mut text = refusal.to_string();
+            let alone = match direct.is_empty() {
+                true => None,
+                false => Some(cluster.slos().what_if(&ask).await?),
+            };
+            if matches!(alone, Some(Outcome::Admitted(_))) {
+                text = crowded_by(&direct, &text);
+            }
+            Err(Error::exhausted(text).hint("nothing has changed; see `nacre slo advise` for moves after which the promise is possible"))
         }
     }
 }
 
-fn admitted_text(tenant: &TenantName, promise: &Promise, effect: Effect) -> String {
-    let word = match effect {
-        Effect::Admit => "admitted",
-        Effect::WhatIf => "would be admitted",
+/// A refusal because of clients that leave no room for a promise.
+fn crowded_by(direct: &BTreeMap<TargetName, DirectTraffic>, refusal: &str) -> String {
+    let part = |(target, direct): (&TargetName, &DirectTraffic)| {
+        format!("{:.0}% of the time of {target}", direct.load * 100.0)
     };
-    let requests = match promise.violation {
-        None => "no request".to_owned(),
-        Some(violation) => {
-            format!("if tenants are independent, at most {violation} of the requests")
-        }
-    };
+    let parts: Vec<_> = direct.iter().map(part).collect();
+    let parts = parts.join(", ");
     format!(
-        "{word}: {}; {requests} within these limits takes longer than {}",
-        promise.describe(tenant),
-        milliseconds(promise.bound_seconds)
+        "clients that pass no gateway take {parts} now; without them the promise would fit, but in the time that \
+         they leave, {refusal}"
     )
+}
+
+/// The direct traffic to each target that has some: the most that a gateway has measured.
+pub(super) async fn direct_traffic(
+    targets: &SloTargets,
+) -> Result<BTreeMap<TargetName, DirectTraffic>> {
+    let mut measured = BTreeMap::<TargetName, DirectTraffic>::new();
+    for target in targets.reports().await?.into_iter().flat_map(|(_, targets)| targets) {
+        let Some(direct) = target.direct.filter(|direct| direct.load > 0.0) else { continue };
+        let most = measured.entry(TargetName::new(target.target)?).or_insert(direct);
+        if direct.load > most.load {
+            *most = direct;
+        }
+    }
+    Ok(measured)
 }
 
 /// The curves that `nacre slo watch` has printed.

@@ -2,6 +2,7 @@
 //! Ceph cluster that stores the objects.
 
 mod ceph_gateway;
+mod ceph_pools;
 mod ceph_pulse;
 mod metrics;
 mod osd_survey;
@@ -22,11 +23,13 @@ use nacre_embedded::EmbeddedEngine;
 use nacre_object::{Error, Locate, Result};
 use nacre_placement::PlacedTarget;
 
+pub use self::ceph_pools::{CEPH_POOLS_SERVICE, PlacePool};
 pub use self::report::{RadosReport, RefusalReport, StorageReport};
 pub use self::service::{DamageReport, STORAGE_SERVICE, ScrubReport, StrayReport};
 pub use self::slo::{SLO_SERVICE, WatchRequest};
 
 use self::ceph_gateway::CephGateway;
+use self::ceph_pools::CephPoolsService;
 use self::metrics::{ChannelsCollector, EngineCollector, RadosCollector};
 use self::room_watch::RoomWatch;
 use self::service::StorageService;
@@ -84,6 +87,8 @@ impl OpenedRole for Storage {
         }
         if let Some(gateway) = &gateway {
             offer.metrics(RadosCollector(Arc::clone(gateway)));
+            let pools = CephPoolsService(gateway.engine.clone());
+            offer.service(CEPH_POOLS_SERVICE, Arc::new(pools));
         }
         offer.metrics(ChannelsCollector(node.classes.clone()));
         let (engine, refusal) = (target.embedded, target.refusal);

@@ -1,0 +1,178 @@
+//! [`Namespaces`]: opens the RADOS namespace of a pool of nacre, in the RADOS pool that holds it.
+//!
+//! nacre's own pools, whose names begin with `nacre.`, always lie in the main RADOS pool. So maps,
+//! programs and the cluster log depend on no table.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nacre_object::Result;
+use nacre_rados_layout::mailbox_namespace;
+
+use super::table::{Places, PoolTable, TABLE_NAMESPACE, TABLE_OBJECT};
+use crate::classes::in_osd::InOsd;
+use crate::cluster::failure::operation_failed;
+use crate::ffi::IoContext;
+use crate::watches::Watches;
+
+/// How many open namespaces the engine remembers. Opening one again is cheap.
+const MAX_CONTEXTS: usize = 256;
+/// How the names of nacre's own pools begin.
+const OWN_POOLS: &str = "nacre.";
+
+/// A RADOS pool that holds pools of nacre.
+#[derive(Debug)]
+pub struct RadosPool {
+    /// The pool as it was when the engine opened it. Its namespaces are opened by its number.
+    pub root: Arc<IoContext>,
+    /// The classes of the OSDs that serve the pool. Objects of the same name have other OSDs in
+    /// another RADOS pool.
+    pub in_osd: InOsd,
+}
+
+/// An open namespace.
+#[derive(Debug, Clone)]
+pub struct Namespace {
+    /// For operations on its objects.
+    pub context: Arc<IoContext>,
+    /// The pool of the namespace.
+    pub rados_pool: Arc<RadosPool>,
+}
+
+/// The namespaces of an engine.
+#[derive(Debug)]
+pub struct Namespaces {
+    main: Arc<RadosPool>,
+    table: PoolTable,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// The table by which the namespaces were opened.
+    places: Arc<Places>,
+    namespaces: HashMap<String, Namespace>,
+    /// RADOS pools other than the main one, by number.
+    rados_pools: BTreeMap<i64, Arc<RadosPool>>,
+}
+
+impl Namespaces {
+    /// The namespaces of an engine whose main RADOS pool is `main`.
+    ///
+    /// # Errors
+    /// Those of librados.
+    pub fn new(main: Arc<IoContext>, watches: &Watches) -> Result<Self> {
+        let context = Arc::new(main.namespace(TABLE_NAMESPACE).map_err(operation_failed)?);
+        let mailbox = watches.table(Arc::clone(&context), TABLE_NAMESPACE, TABLE_OBJECT);
+        let main = Arc::new(RadosPool { root: main, in_osd: InOsd::default() });
+        Ok(Self { main, table: PoolTable::new(context, mailbox), open: Mutex::default() })
+    }
+
+    /// Which pools lie in a RADOS pool of their own.
+    pub fn table(&self) -> &PoolTable {
+        &self.table
+    }
+
+    /// The main RADOS pool.
+    pub fn main(&self) -> &Arc<RadosPool> {
+        &self.main
+    }
+
+    /// The RADOS pools that the engine has used.
+    pub fn rados_pools(&self) -> Vec<Arc<RadosPool>> {
+        let others = self.open().rados_pools.values().cloned().collect::<Vec<_>>();
+        [vec![Arc::clone(&self.main)], others].concat()
+    }
+
+    /// The namespace of a pool of nacre.
+    ///
+    /// # Errors
+    /// Those of [`PoolTable::places`]; `Unavailable` if the pool's RADOS pool was deleted.
+    pub async fn of_pool(&self, pool: &str) -> Result<Namespace> {
+        self.within(pool, pool).await
+    }
+
+    /// The namespace of a pool's mailboxes.
+    ///
+    /// # Errors
+    /// As [`Self::of_pool`].
+    pub async fn of_mail(&self, pool: &str) -> Result<Namespace> {
+        self.within(pool, &mailbox_namespace(pool)).await
+    }
+
+    /// A namespace of the main RADOS pool.
+    ///
+    /// # Errors
+    /// `Unavailable` if the main RADOS pool was deleted.
+    pub fn of_main(&self, namespace: &str) -> Result<Namespace> {
+        self.open().namespace(&self.main, None, namespace)
+    }
+
+    /// Whether a pool of nacre is one of nacre's own.
+    pub fn is_own(&self, pool: &str) -> bool {
+        pool.starts_with(OWN_POOLS)
+    }
+
+    /// The namespace of a pool in a RADOS pool of this number, whatever the table says.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is no such pool.
+    pub fn in_rados_pool(&self, id: i64, namespace: &str) -> Result<Arc<IoContext>> {
+        let cluster = Arc::clone(self.main.root.cluster());
+        IoContext::open_by_id(cluster, id, namespace).map(Arc::new).map_err(operation_failed)
+    }
+
+    async fn within(&self, pool: &str, namespace: &str) -> Result<Namespace> {
+        if self.is_own(pool) {
+            return self.of_main(namespace);
+        }
+        let places = self.table.places().await?;
+        let mut open = self.open();
+        if !Arc::ptr_eq(&open.places, &places) {
+            // Namespaces in use stay open for their users.
+            open.namespaces.clear();
+            open.places = Arc::clone(&places);
+        }
+        let id = places.get(pool).map(|place| place.id);
+        open.namespace(&self.main, id, namespace)
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn namespace(
+        &mut self,
+        main: &Arc<RadosPool>,
+        id: Option<i64>,
+        namespace: &str,
+    ) -> Result<Namespace> {
+        if let Some(known) = self.namespaces.get(namespace) {
+            return Ok(known.clone());
+        }
+        if self.namespaces.len() >= MAX_CONTEXTS {
+            self.namespaces.clear();
+        }
+        let rados_pool = match id {
+            Some(id) => self.rados_pool(main, id)?,
+            None => Arc::clone(main),
+        };
+        let context = rados_pool.root.namespace(namespace).map_err(operation_failed)?;
+        let opened = Namespace { context: Arc::new(context), rados_pool };
+        self.namespaces.insert(namespace.to_owned(), opened.clone());
+        Ok(opened)
+    }
+
+    fn rados_pool(&mut self, main: &RadosPool, id: i64) -> Result<Arc<RadosPool>> {
+        if let Some(known) = self.rados_pools.get(&id) {
+            return Ok(Arc::clone(known));
+        }
+        let cluster = Arc::clone(main.root.cluster());
+        let root = IoContext::open_by_id(cluster, id, "").map_err(operation_failed)?;
+        let opened = Arc::new(RadosPool { root: Arc::new(root), in_osd: InOsd::default() });
+        self.rados_pools.insert(id, Arc::clone(&opened));
+        Ok(opened)
+    }
+}
