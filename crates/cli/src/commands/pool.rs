@@ -40,7 +40,7 @@ pub async fn run(command: PoolCommand, file: &ClusterFile, out: Out) -> Result<(
             },
             |(pool, record)| match &record.rados_pool {
                 None => line(pool.as_str()),
-                Some(rados_pool) => line(&format!("{pool} in the RADOS pool {rados_pool}")),
+                Some(rados_pool) => line(format!("{pool} in the RADOS pool {rados_pool}")),
             },
         ),
         PoolCommand::Create { pool, rados_pool: None } => cluster.create_pool(&pool).await,

@@ -183,6 +183,24 @@ fn crowded_by(direct: &BTreeMap<TargetName, DirectTraffic>, refusal: &str) -> St
     )
 }
 
+fn admitted_text(tenant: &TenantName, promise: &Promise, effect: Effect) -> String {
+    let word = match effect {
+        Effect::Admit => "admitted",
+        Effect::WhatIf => "would be admitted",
+    };
+    let requests = match promise.violation {
+        None => "no request".to_owned(),
+        Some(violation) => {
+            format!("if tenants are independent, at most {violation} of the requests")
+        }
+    };
+    format!(
+        "{word}: {}; {requests} within these limits takes longer than {}",
+        promise.describe(tenant),
+        milliseconds(promise.bound_seconds)
+    )
+}
+
 /// The direct traffic to each target that has some: the most that a gateway has measured.
 pub(super) async fn direct_traffic(
     targets: &SloTargets,
