@@ -18,6 +18,10 @@ struct Decided {
     copies: Vec<CopyWay>,
 }
 
+/// Some bytes, where they go, and the program or inserted rule that decides; `None` if a rule alone
+/// decides.
+type ProgramWay = (Option<Span>, Destination, Option<String>);
+
 impl NodeSwitch {
     /// Where the rules send the bytes of an IO now. The question changes nothing.
     ///
@@ -79,7 +83,7 @@ impl NodeSwitch {
         rule: &Rule,
         name: &ProgramName,
         io: &Io,
-    ) -> Result<Vec<(Option<Span>, Destination, Option<String>)>> {
+    ) -> Result<Vec<ProgramWay>> {
         let inserted = core.switch.inserted(id);
         let segments = match inserted {
             Some(table) => table.route(io)?,
