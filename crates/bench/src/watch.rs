@@ -44,7 +44,7 @@ struct Side {
 }
 
 enum Writer {
-    Nacre(Cluster),
+    Nacre(Box<Cluster>),
     Etcd(EtcdClient),
 }
 
@@ -169,7 +169,7 @@ async fn nacre(cluster: &ScratchCluster, clock: &Arc<dyn Clock>) -> Result<Side>
             }
         });
     }
-    let writer = Writer::Nacre(writer);
+    let writer = Writer::Nacre(Box::new(writer));
     Ok(Side { writer, arrivals, last: 0, times: Times::default(), _watchers: watchers })
 }
 

@@ -59,9 +59,9 @@ pub(crate) async fn measure_rate_limits(setup: &Setup) -> Result<Drawn> {
     let sides = [(Treatment::Priority, "unlimited"), (Treatment::PriorityAndLimit, "limited")];
     let runs = overload(setup, BURST, sides).await?;
     let mut findings = vec![];
-    for client in 0..CLIENTS {
+    for (client, slo_seconds) in SLO_SECONDS.iter().enumerate() {
         for (run, what) in runs.iter().zip(["without rate limits", "with rate limits"]) {
-            let slo = SLO_SECONDS[client] * run.scale;
+            let slo = slo_seconds * run.scale;
             let late = run.rounds.iter().map(|played| played.latencies.late_percent(client, slo));
             let name = format!("{}: above its SLO {what}", client_name(client));
             findings.push(MeasuredFinding::new(name, "%", None, Spread::of(late)));
