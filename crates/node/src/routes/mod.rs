@@ -11,7 +11,7 @@
 //! 2. [`follower`] reads the map. [`control`] runs the pure controller for the node's own switch. The
 //!    controller stores the rules durably on the node. It then stops new IO, waits for IO in
 //!    flight, installs the rules, and lets IO continue.
-//! 3. [`node_switch`], [`live_io`] and [`layer`]: the runtime of the pure switch. [`work`] does what the
+//! 3. [`node_switch`], [`switch_core`], [`live_io`] and [`layer`]: the runtime of the pure switch. [`work`] does what the
 //!    pure switch commands: [`pieces`] sends the pieces of an IO, and [`programs`] runs the programs
 //!    that rules name. [`read_with_stat`] answers reads of whole objects.
 //! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
@@ -63,6 +63,7 @@ mod service;
 mod state;
 mod statistics;
 mod supported;
+mod switch_core;
 mod tally;
 mod trace;
 mod work;

@@ -1,7 +1,6 @@
 //! `NodeSwitch`: the switch of a node, which routes IO to other nodes by rules. It passes each IO
 //! to the pure switch (crate `route`), and carries out the commands that the pure switch returns.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -14,21 +13,19 @@ use nacre_object::{
     TargetName,
 };
 use nacre_route::{
-    Command, Copies, CopySettings, Event, IoId, ObjectMatch, Order, OrderAnswer, Piece, PieceReply,
-    Record, Rule, RuleTable, Span, Switch, Term, touches,
+    Copies, CopySettings, Event, IoId, ObjectMatch, Order, OrderAnswer, Record, Rule, Span, Switch,
+    Term, touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
 use super::concern::{Concern, FreePass, Matches, is_scattering};
 use super::gateways::Router;
-use super::homes::Homes;
 use super::live_io::Live;
-use super::pieces::{PieceWork, span_of};
-use super::places::{Places, RoutedLocation};
+use super::places::Places;
 use super::routed_changes::RoutedChanges;
 use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
-use super::tally::Tally;
+use super::switch_core::Core;
 use super::work::Work;
 
 /// How many changes of routed bytes are queued for a slow watcher. A watcher that is further behind
@@ -70,29 +67,6 @@ impl fmt::Debug for NodeSwitch {
     }
 }
 
-/// The state that each IO may change.
-pub(super) struct Core {
-    pub switch: Switch,
-    live: HashMap<IoId, Live>,
-    orders: HashMap<u64, oneshot::Sender<OrderAnswer>>,
-    pub tally: Tally,
-    pub homes: Homes,
-    /// The copies of this target's objects on other targets.
-    pub copies: Copies,
-    /// Writes that may have arrived at a place where reads do not look for them.
-    pub doubts: Vec<Doubt>,
-}
-
-/// A write to another node, which did not answer. So it is unknown whether the bytes arrived there.
-/// The newest bytes are elsewhere, so bytes that did arrive must be dropped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Doubt {
-    pub object: ObjectId,
-    pub span: Span,
-    pub place: RoutedLocation,
-    pub counter: u64,
-}
-
 impl NodeSwitch {
     /// A switch that has just started, with the contents of the node's record.
     pub fn new(
@@ -110,15 +84,10 @@ impl NodeSwitch {
             None => switch,
         };
         Ok(Self {
-            core: Mutex::new(Core {
+            core: Mutex::new(Core::new(
                 switch,
-                live: HashMap::new(),
-                orders: HashMap::new(),
-                tally: Tally::default(),
-                homes: Homes::default(),
-                copies: Copies::new(places.own().clone(), CopySettings::default()),
-                doubts: vec![],
-            }),
+                Copies::new(places.own().clone(), CopySettings::default()),
+            )),
             name,
             router: Router::new(places.rados().is_some()),
             has_homes: AtomicBool::new(false),
@@ -431,100 +400,5 @@ impl NodeSwitch {
     /// The changes of objects whose bytes lie elsewhere, from now on.
     pub(super) fn routed_changes(&self) -> RoutedChanges {
         RoutedChanges::new(self.changes.subscribe())
-    }
-}
-
-impl Core {
-    /// Passes an event to the pure switch, and returns the work that has to wait for a store, a
-    /// node or a program.
-    fn step(&mut self, now: Duration, event: Event) -> Vec<Work> {
-        let commands = self.switch.handle(now, event);
-        commands.into_iter().filter_map(|command| self.take(command)).collect()
-    }
-
-    /// Keeps the reply to a piece until the IO has all its replies.
-    pub(super) fn keep_reply(&mut self, io: IoId, piece: usize, reply: PieceReply) {
-        if let Some(live) = self.live.get_mut(&io)
-            && let Some(Some((_, kept))) = live.pieces.get_mut(piece)
-        {
-            *kept = Some(reply);
-        }
-    }
-
-    pub(super) fn table(&self) -> &RuleTable {
-        self.switch.table()
-    }
-
-    /// The end of an object's last byte that lies elsewhere; 0 if none does.
-    pub(super) fn routed_end(&self, object: &ObjectId) -> u64 {
-        let placed = self.table().placed(object, Span::WHOLE);
-        placed.last().map_or(0, |placement| placement.span.end())
-    }
-
-    /// Carries out a command of the pure switch. Returns work that must wait for a store or another
-    /// node.
-    fn take(&mut self, command: Command) -> Option<Work> {
-        match command {
-            Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {
-                if let Some(rule) = rule {
-                    self.tally.decided(rule, self.switch.table());
-                }
-                let (object, span) = {
-                    let live = self.live.get(&io)?;
-                    let span = if let [op] = ops.as_slice() { span_of(op) } else { None };
-                    (live.request.header.object.clone(), span)
-                };
-                let placed = self.table().placed(&object, span.unwrap_or(Span::WHOLE));
-                let application = rule
-                    .and_then(|rule| self.table().get(rule))
-                    .map(|rule| rule.application.clone())
-                    .or_else(|| placed.first().map(|placement| placement.application.clone()));
-                let (counter, routed_end) = (self.switch.counter(), self.routed_end(&object));
-                let homeward = self.switch.homeward(io);
-                let live = self.live.get_mut(&io)?;
-                live.routed_end = live.routed_end.max(routed_end);
-                if live.pieces.len() <= piece {
-                    live.pieces.resize_with(piece + 1, || None);
-                }
-                live.pieces[piece] = Some((Piece { span, rule, ops: ops.clone() }, None));
-                Some(Work::Piece(Box::new(PieceWork {
-                    io,
-                    piece,
-                    header: live.request.header.clone(),
-                    next: live.next.clone(),
-                    destination,
-                    ops,
-                    counter: stamp.map_or(counter, |stamp| stamp.counter),
-                    homeward,
-                    placed,
-                    application,
-                })))
-            }
-            Command::AskPrograms { io, term, asks } => Some(Work::Programs { io, term, asks }),
-            Command::Finish { io } => {
-                let live = self.live.remove(&io)?;
-                self.tally.finished(live.pieces.len());
-                let reply = live.joined();
-                // The client may have given up.
-                let _ = live.reply.send(reply);
-                None
-            }
-            Command::Refuse { io, error } => {
-                let live = self.live.remove(&io)?;
-                let _ = live.reply.send(Err(error.0));
-                None
-            }
-            Command::AnswerOrder { ticket, answer } => {
-                let order = self.orders.remove(&ticket)?;
-                let _ = order.send(answer);
-                None
-            }
-            // The node's own task gives the switch its rules. The switch need not ask for them.
-            Command::Join => None,
-            // Rules that would lead to these commands are refused before they are stored.
-            Command::AskController { .. }
-            | Command::AskPeer { .. }
-            | Command::AnswerPeer { .. } => None,
-        }
     }
 }

@@ -14,9 +14,9 @@ use nacre_route::{
 use tokio::time::{Instant, sleep};
 
 use super::NodeSwitch;
-use super::node_switch::Doubt;
 use super::places::RoutedLocation;
 use super::service::{Question, ROUTE_SERVICE};
+use super::switch_core::Doubt;
 
 /// How long a piece of an IO waits for the node that keeps its bytes. A node can restart in that
 /// time, and clients wait longer than this.

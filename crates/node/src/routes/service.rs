@@ -37,9 +37,9 @@ use super::copies::CopyStore;
 use super::gateways;
 use super::in_force::{InForce, RouteProgress};
 use super::kept_bytes::{FoundAsk, FoundPage};
-use super::node_switch::Core;
 use super::places::RoutedLocation;
 use super::report::{AppliedProgram, AppliedRule, RouteStatus};
+use super::switch_core::Core;
 use crate::cache::NodeCache;
 
 /// The name of the service.

@@ -5,9 +5,9 @@ use nacre_route::{Destination, Io, Rule, RuleId, Segment, Span};
 
 use super::NodeSwitch;
 use super::copies::{CopyWay, copy_ways};
-use super::node_switch::Core;
 use super::places::Places;
 use super::report::RouteWay;
+use super::switch_core::Core;
 
 /// A way before it is known which object keeps the bytes.
 struct Decided {

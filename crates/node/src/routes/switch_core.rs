@@ -1,0 +1,148 @@
+//! `Core`: the pure switch of a node, and what the runtime keeps about the IO in flight. It carries
+//! out the commands of the pure switch.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use nacre_object::ObjectId;
+use nacre_route::{
+    Command, Copies, Event, IoId, OrderAnswer, Piece, PieceReply, RuleTable, Span, Switch,
+};
+use tokio::sync::oneshot;
+
+use super::homes::Homes;
+use super::live_io::Live;
+use super::pieces::{PieceWork, span_of};
+use super::places::RoutedLocation;
+use super::tally::Tally;
+use super::work::Work;
+
+/// The state that each IO may change.
+pub(super) struct Core {
+    pub switch: Switch,
+    pub live: HashMap<IoId, Live>,
+    pub orders: HashMap<u64, oneshot::Sender<OrderAnswer>>,
+    pub tally: Tally,
+    pub homes: Homes,
+    /// The copies of this target's objects on other targets.
+    pub copies: Copies,
+    /// Writes that may have arrived at a place where reads do not look for them.
+    pub doubts: Vec<Doubt>,
+}
+
+/// A write to another node, which did not answer. So it is unknown whether the bytes arrived there.
+/// The newest bytes are elsewhere, so bytes that did arrive must be dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Doubt {
+    pub object: ObjectId,
+    pub span: Span,
+    pub place: RoutedLocation,
+    pub counter: u64,
+}
+
+impl Core {
+    pub fn new(switch: Switch, copies: Copies) -> Self {
+        Self {
+            switch,
+            live: HashMap::new(),
+            orders: HashMap::new(),
+            tally: Tally::default(),
+            homes: Homes::default(),
+            copies,
+            doubts: vec![],
+        }
+    }
+
+    /// Passes an event to the pure switch, and returns the work that has to wait for a store, a
+    /// node or a program.
+    pub fn step(&mut self, now: Duration, event: Event) -> Vec<Work> {
+        let commands = self.switch.handle(now, event);
+        commands.into_iter().filter_map(|command| self.take(command)).collect()
+    }
+
+    /// Keeps the reply to a piece until the IO has all its replies.
+    pub(super) fn keep_reply(&mut self, io: IoId, piece: usize, reply: PieceReply) {
+        if let Some(live) = self.live.get_mut(&io)
+            && let Some(Some((_, kept))) = live.pieces.get_mut(piece)
+        {
+            *kept = Some(reply);
+        }
+    }
+
+    pub(super) fn table(&self) -> &RuleTable {
+        self.switch.table()
+    }
+
+    /// The end of an object's last byte that lies elsewhere; 0 if none does.
+    pub(super) fn routed_end(&self, object: &ObjectId) -> u64 {
+        let placed = self.table().placed(object, Span::WHOLE);
+        placed.last().map_or(0, |placement| placement.span.end())
+    }
+
+    /// Carries out a command of the pure switch. Returns work that must wait for a store or another
+    /// node.
+    fn take(&mut self, command: Command) -> Option<Work> {
+        match command {
+            Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {
+                if let Some(rule) = rule {
+                    self.tally.decided(rule, self.switch.table());
+                }
+                let (object, span) = {
+                    let live = self.live.get(&io)?;
+                    let span = if let [op] = ops.as_slice() { span_of(op) } else { None };
+                    (live.request.header.object.clone(), span)
+                };
+                let placed = self.table().placed(&object, span.unwrap_or(Span::WHOLE));
+                let application = rule
+                    .and_then(|rule| self.table().get(rule))
+                    .map(|rule| rule.application.clone())
+                    .or_else(|| placed.first().map(|placement| placement.application.clone()));
+                let (counter, routed_end) = (self.switch.counter(), self.routed_end(&object));
+                let homeward = self.switch.homeward(io);
+                let live = self.live.get_mut(&io)?;
+                live.routed_end = live.routed_end.max(routed_end);
+                if live.pieces.len() <= piece {
+                    live.pieces.resize_with(piece + 1, || None);
+                }
+                live.pieces[piece] = Some((Piece { span, rule, ops: ops.clone() }, None));
+                Some(Work::Piece(Box::new(PieceWork {
+                    io,
+                    piece,
+                    header: live.request.header.clone(),
+                    next: live.next.clone(),
+                    destination,
+                    ops,
+                    counter: stamp.map_or(counter, |stamp| stamp.counter),
+                    homeward,
+                    placed,
+                    application,
+                })))
+            }
+            Command::AskPrograms { io, term, asks } => Some(Work::Programs { io, term, asks }),
+            Command::Finish { io } => {
+                let live = self.live.remove(&io)?;
+                self.tally.finished(live.pieces.len());
+                let reply = live.joined();
+                // The client may have given up.
+                let _ = live.reply.send(reply);
+                None
+            }
+            Command::Refuse { io, error } => {
+                let live = self.live.remove(&io)?;
+                let _ = live.reply.send(Err(error.0));
+                None
+            }
+            Command::AnswerOrder { ticket, answer } => {
+                let order = self.orders.remove(&ticket)?;
+                let _ = order.send(answer);
+                None
+            }
+            // The node's own task gives the switch its rules. The switch need not ask for them.
+            Command::Join => None,
+            // Rules that would lead to these commands are refused before they are stored.
+            Command::AskController { .. }
+            | Command::AskPeer { .. }
+            | Command::AnswerPeer { .. } => None,
+        }
+    }
+}
