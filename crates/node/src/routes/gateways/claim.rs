@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nacre_object::{Error, Result};
+use nacre_object::{Error, ListRequest, Result, Store};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -97,12 +97,10 @@ impl Gateways {
         let Some(router) = router.filter(|router| router.address == self.address) else {
             return Err(Error::stale("another gateway has become the router"));
         };
-        for address in &router.former {
-            self.engine.shut_out(address).await?;
-        }
         if router.former.is_empty() {
             return Ok(());
         }
+        self.shut_out(&router.former).await?;
         let done = RouterEntry { former: vec![], ..router.clone() };
         self.registry
             .update(|known| match known.router.as_ref() == Some(&router) {
@@ -110,6 +108,24 @@ impl Gateways {
                 false => Err(Error::stale("another gateway has become the router")),
             })
             .await
+    }
+
+    /// Shuts connections out of the Ceph cluster. When this returns, no OSD accepts an operation of
+    /// them any more: an OSD learns of it with the first later request that it serves, and a list
+    /// is a request to all placement groups.
+    async fn shut_out(&self, addresses: &[String]) -> Result<()> {
+        for address in addresses {
+            self.engine.shut_out(address).await?;
+        }
+        let mut pools = vec![self.switch.places().pool().clone()];
+        for pool in self.engine.placed_pools().await?.keys() {
+            pools.push(pool.parse()?);
+        }
+        for pool in pools {
+            let (after, prefix) = (None, String::new());
+            self.engine.list(ListRequest { pool, after, prefix, limit: 1 }).await?;
+        }
+        Ok(())
     }
 
     /// Keeps the lease, until the task is aborted. A router that was replaced was also shut out, so
@@ -154,8 +170,10 @@ impl Gateways {
                 return Ok(());
             }
             if Instant::now() >= until {
+                let addresses: Vec<_> =
+                    behind.iter().map(|(_, entry)| entry.address.clone()).collect();
+                self.shut_out(&addresses).await?;
                 for (node, entry) in behind {
-                    self.engine.shut_out(&entry.address).await?;
                     let remove = |known: &Registered| match known.gateways.get(node) == Some(entry)
                     {
                         true => Ok(vec![remove_gateway(node)]),

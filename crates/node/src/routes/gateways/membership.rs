@@ -38,6 +38,8 @@ pub(crate) struct Gateways {
     pub(super) switch: Arc<NodeSwitch>,
     pub(super) clock: Arc<dyn Clock>,
     routes: RouteMap,
+    /// The rules that the gateway acknowledged when it joined.
+    joined: Retained,
 }
 
 impl fmt::Debug for Gateways {
@@ -60,7 +62,7 @@ impl Gateways {
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let (node, incarnation) = me;
-        let gateways = Self {
+        let mut gateways = Self {
             registry: GatewayRegistry::new(maps.clone())?,
             me: LeaseHolder { node: node.to_string(), incarnation },
             address: engine.address().await?,
@@ -68,11 +70,14 @@ impl Gateways {
             switch,
             clock,
             routes: RouteMap::new(maps),
+            joined: Retained::default(),
         };
         gateways.acknowledge(0).await?;
         let state = gateways.routes.state().await?;
-        gateways.concern(&mut Retained::default(), &state).await?;
+        let mut joined = Retained::default();
+        gateways.concern(&mut joined, &state).await?;
         gateways.acknowledge(state.epoch).await?;
+        gateways.joined = joined;
         Ok(gateways)
     }
 
@@ -157,7 +162,7 @@ impl Gateways {
         in_force: &InForce,
         is_claimed: &AtomicBool,
     ) {
-        let mut retained = Retained::default();
+        let mut retained = self.joined.clone();
         // What the map says is not known before the first change.
         let _ = states.changed().await;
         let (mut is_new, mut epoch) = (true, 0);
@@ -225,7 +230,7 @@ impl Gateways {
 
 /// The rules of all epochs that this gateway has acknowledged and the router may still install: one
 /// rule for each set of objects, because only the objects matter.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Retained(HashMap<ObjectMatch, Rule>);
 
 impl Retained {
