@@ -14,6 +14,7 @@
 
 mod figures;
 mod load;
+mod quiet_rounds;
 mod tally;
 mod tenants;
 
@@ -26,11 +27,12 @@ use nacre_terminal::out::note;
 
 use self::figures::Measured;
 use self::load::{WriteTarget, WriteTargets, play};
+use self::quiet_rounds::{QuietRounds, quiet_rounds};
 use self::tenants::{Promises, TENANTS};
 use crate::bench::Setup;
 use crate::figure::Figure;
 use crate::load::in_turn;
-use crate::slow_targets::{OpQueue, OwnCeph, QuietRounds, SlowTargets, objects, quiet_rounds};
+use crate::slow_targets::{OpQueue, OwnCeph, SlowTargets, objects};
 
 /// How many objects each tenant has on each target, in the order of [`TENANTS`].
 const OBJECTS: [usize; TENANTS.len()] = [4, 4, 16];

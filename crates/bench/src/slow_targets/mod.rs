@@ -5,7 +5,6 @@
 //! disk and processors can do. On Ceph the targets are the OSDs of a cluster that the bench starts.
 
 mod own_ceph;
-mod quiet_rounds;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +18,6 @@ use nacre_terminal::out::note;
 use tempfile::TempDir;
 
 pub(crate) use self::own_ceph::{OpQueue, OwnCeph};
-pub(crate) use self::quiet_rounds::{QuietRounds, quiet_rounds};
 use crate::bench::Setup;
 use crate::scratch::{self, ScratchCluster};
 use crate::throttled_disk::ThrottledDisk;

@@ -10,7 +10,7 @@ use super::estimators::{self, Trial};
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load::median;
-use crate::slow_targets::{SlowTargets, quiet_rounds};
+use crate::slow_targets::SlowTargets;
 
 /// The part of the admitted requests that must be answered within their SLO.
 const KEPT_AT: f64 = 0.999;
@@ -38,12 +38,8 @@ async fn measure(
 ) -> Result<()> {
     let clients = Clients::new(slow).await?;
     let scale = estimators::scale(&clients, setup.span).await?;
-    let rounds = quiet_rounds(setup.rounds, async |round| {
-        estimators::measure(&clients, scale, round, setup.span).await
-    })
-    .await?;
+    let trials = estimators::measure(&clients, scale, setup.rounds, setup.span).await?;
     clients.slow.stop().await;
-    let trials: Vec<_> = rounds.kept.into_iter().flatten().collect();
     for kind in TraceKind::ALL {
         for estimator in ESTIMATORS {
             report_trials(bench, Trials::of(&trials, kind, estimator), report);

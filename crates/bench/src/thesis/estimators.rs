@@ -46,19 +46,19 @@ pub(super) async fn scale(clients: &Clients, span: Duration) -> Result<f64> {
     Ok(scale)
 }
 
-/// Measures both kinds of traces with each estimator, in turns.
+/// Measures both kinds of traces with each estimator, in turns, in so many rounds.
 ///
 /// # Errors
 /// As [`Clients::admit`] and [`Clients::play`].
 pub(super) async fn measure(
     clients: &Clients,
     scale: f64,
-    round: usize,
+    rounds: usize,
     span: Duration,
 ) -> Result<Vec<Trial>> {
     clients.slow.client.slos().enforce(true).await?;
     let mut trials = vec![];
-    for kind in TraceKind::ALL {
+    for (round, kind) in (0..rounds).flat_map(|round| TraceKind::ALL.map(|kind| (round, kind))) {
         let traces = traces(clients, kind, round, span);
         for estimator in in_turn(round, ESTIMATORS) {
             note(&format!("round {}: {} traces, {estimator}", round + 1, kind.name()));

@@ -20,7 +20,7 @@ use super::clients::{Clients, Played};
 use super::estimators;
 use crate::bench::Setup;
 use crate::paper_figure::Drawn;
-use crate::slow_targets::{SlowTargets, quiet_rounds};
+use crate::slow_targets::SlowTargets;
 
 /// Precedes the names of charts, which lie beside the simulated ones.
 const PREFIX: &str = "embedded";
@@ -75,12 +75,8 @@ pub(crate) async fn measure_rate_limits(setup: &Setup) -> Result<Drawn> {
 pub(crate) async fn measure_estimators(setup: &Setup) -> Result<Drawn> {
     let clients = Clients::new(SlowTargets::start(setup).await?).await?;
     let scale = estimators::scale(&clients, setup.span).await?;
-    let rounds = quiet_rounds(setup.rounds, async |round| {
-        estimators::measure(&clients, scale, round, setup.span).await
-    })
-    .await?;
+    let trials = estimators::measure(&clients, scale, setup.rounds, setup.span).await?;
     clients.slow.stop().await;
-    let trials: Vec<_> = rounds.kept.into_iter().flatten().collect();
     let (mut findings, mut charts) = (vec![], vec![]);
     for kind in TraceKind::ALL {
         for estimator in ESTIMATORS {
@@ -148,31 +144,23 @@ async fn overload(
     };
     let promised = traces([PROMISED; CLIENTS], 0);
     let scale = clients.scale(&promised).await?;
-    let kept = quiet_rounds(setup.rounds, async |round| {
+    let mut rounds = sides.map(|_| vec![]);
+    for round in 0..setup.rounds {
         let sent = traces(rates, round);
-        let mut played = vec![];
-        for (treatment, name) in sides {
+        for ((treatment, name), rounds) in sides.into_iter().zip(&mut rounds) {
             note(&format!("round {}: {name}", round + 1));
             treat(&clients, &promised, scale, treatment, setup.span).await?;
-            played.push(clients.play(sent.each_ref().map(Some), setup.span).await?);
-        }
-        Ok(played)
-    })
-    .await?
-    .kept;
-    clients.slow.stop().await;
-    let mut runs: Vec<Overload> = vec![];
-    for (at, played) in kept.into_iter().flat_map(|played| played.into_iter().enumerate()) {
-        match runs.get_mut(at) {
-            Some(run) => run.rounds.push(played),
-            None => {
-                let title = format!("three clients on one target: {}", sides[at].1);
-                let chart = played.latencies.chart(&format!("{PREFIX}-{}", sides[at].1), &title);
-                runs.push(Overload { rounds: vec![played], scale, chart });
-            }
+            rounds.push(clients.play(sent.each_ref().map(Some), setup.span).await?);
         }
     }
-    Ok(runs)
+    clients.slow.stop().await;
+    let runs = sides.into_iter().zip(rounds).map(|((_, name), rounds)| {
+        let latencies = rounds.first().map(|played: &Played| played.latencies.clone());
+        let title = format!("three clients on one target: {name}");
+        let chart = latencies.unwrap_or_default().chart(&format!("{PREFIX}-{name}"), &title);
+        Overload { rounds, scale, chart }
+    });
+    Ok(runs.collect())
 }
 
 /// Makes the cluster treat the clients in this way.

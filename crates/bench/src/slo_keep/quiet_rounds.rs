@@ -12,7 +12,7 @@ const MOST_STOLEN: f64 = 0.01;
 const TRIES: usize = 4;
 
 /// The results of quiet rounds.
-pub(crate) struct QuietRounds<T> {
+pub(super) struct QuietRounds<T> {
     /// One for each quiet round.
     pub kept: Vec<T>,
     /// How many rounds were discarded.
@@ -24,7 +24,7 @@ pub(crate) struct QuietRounds<T> {
 ///
 /// # Errors
 /// Those of `measure`; `Exhausted` if too many rounds were not quiet.
-pub(crate) async fn quiet_rounds<T>(
+pub(super) async fn quiet_rounds<T>(
     rounds: usize,
     mut measure: impl AsyncFnMut(usize) -> Result<T>,
 ) -> Result<QuietRounds<T>> {
