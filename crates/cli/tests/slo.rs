@@ -363,7 +363,7 @@ fn advice_names_the_tenant_to_move_and_says_that_nacre_cannot_move_it() {
     assert_eq!((&advice["left_out"][0], &advice["is_solved"]), (&"bulk".into(), &true.into()));
     assert!(advice["moves"][0]["to"].is_string() && advice["unsupported"].is_string(), "{advice}");
     let (status, said) = cluster.fails(&[&few[..], &["--apply"]].concat());
-    assert!(status == 1 && said.contains("cannot move a tenant to chosen targets"), "{said}");
+    assert!(status == 1 && said.contains("cannot move a tenant to a chosen target"), "{said}");
     let (status, said) = cluster.fails(&[&ask[..], &["--rate", "900000"]].concat());
     assert!(status == 1 && said.contains("no moves were found"), "{said}");
 }

@@ -3,11 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use nacre::{Cluster, ProgramId, ProgramKind};
 use nacre_clock::{Clock, SystemClock};
-use nacre_node::{EVERY_SWITCH, RouteMap, RouteState, check_declared, route_findings as findings};
+use nacre_node::{
+    EVERY_SWITCH, ROUTE_SERVICE, RouteMap, RouteState, check_declared, route_findings as findings,
+};
 use nacre_object::{Error, ErrorKind, Locate, ProgramName, Result, TargetName};
 use nacre_route::{Destination, RouteProgram};
+
+use super::status::NODE_TIMEOUT;
 
 /// The destinations that programs declare.
 pub(super) type Declarations = BTreeMap<ProgramName, Vec<Destination>>;
@@ -84,7 +89,7 @@ pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u6
         let Destination::Program(name) = &rule.destination else { continue };
         check_declared(rule, after.get(name).map_or(&[][..], Vec::as_slice))?;
     }
-    let targets = named_targets(cluster, &state, &after)?;
+    let targets = rule_targets(cluster, &state).await?;
     let old = findings(&state, &targets, &before)?;
     let new = findings(&state, &targets, &after)?;
     match new.iter().find(|finding| !old.contains(finding)) {
@@ -96,22 +101,28 @@ pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u6
     }
 }
 
-/// The targets of a cluster and those that rules and programs name. On Ceph, only the latter are
-/// the targets of rules.
-fn named_targets(
-    cluster: &Cluster,
-    state: &RouteState,
-    programs: &BTreeMap<ProgramName, Vec<Destination>>,
-) -> Result<Vec<TargetName>> {
+/// The targets that rules may name, as a node says: on Ceph they are the OSDs. Without an answer,
+/// the cluster's own targets, and those that installed rules name.
+async fn rule_targets(cluster: &Cluster, state: &RouteState) -> Result<Vec<TargetName>> {
+    let transport = &cluster.log_env().sequencers;
+    for node in cluster.nodes().list().await?.into_iter().filter(|node| node.up) {
+        let asked =
+            transport.ask(&node.name, ROUTE_SERVICE, "targets", Bytes::new(), NODE_TIMEOUT).await;
+        // A node that stores nothing has no such service.
+        let names =
+            asked.ok().and_then(|answer| serde_json::from_slice::<Vec<String>>(&answer).ok());
+        if let Some(names) = names {
+            return names.iter().map(TargetName::new).collect();
+        }
+    }
     let mut targets: BTreeSet<_> = cluster.store().targets().into_iter().collect();
     for (switch, rules) in state.rules()? {
         if switch != EVERY_SWITCH {
             targets.insert(switch.parse()?);
         }
-        let destinations = rules.iter().map(|rule| &rule.destination);
-        for destination in destinations.chain(programs.values().flatten()) {
-            if let Destination::Target(target) = destination {
-                targets.insert(target.clone());
+        for rule in rules {
+            if let Destination::Target(target) = rule.destination {
+                targets.insert(target);
             }
         }
     }
