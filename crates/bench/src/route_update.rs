@@ -7,6 +7,7 @@
 //! everything that the command does: it reads the rules, commits the new ones, tells all nodes, and
 //! asks until the nodes apply them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -151,8 +152,10 @@ async fn counted_flows(cluster: &ScratchCluster, client: &Cluster) -> Result<usi
     for entry in cluster.supervisor.cluster().with_role(RoleName::Storage) {
         let input = Bytes::from_static(b"[\"data/counted*\"]");
         let answer = ask(client, &entry.node_name()?, ROUTE_SERVICE, "statistics", input).await?;
-        let answer: serde_json::Value = parsed(&answer)?;
-        counted += answer["objects"].as_array().map_or(0, Vec::len);
+        // For each target of the node.
+        let by_target: BTreeMap<String, serde_json::Value> = parsed(&answer)?;
+        let flows = |target: &serde_json::Value| target["objects"].as_array().map_or(0, Vec::len);
+        counted += by_target.values().map(flows).sum::<usize>();
     }
     Ok(counted)
 }

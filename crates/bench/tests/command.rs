@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use nacre_conformance::wait::within_deadline_blocking;
+use nacre_conformance::wait::{eventually_blocking, within_deadline_blocking};
 use rustix::process::{Pid, Signal, kill_process};
 
 const NACRE_BENCH: &str = env!("CARGO_BIN_EXE_nacre-bench");
@@ -99,7 +99,10 @@ fn assert_no_disk_is_left(folder: &Path) {
     let path = folder.to_str().unwrap();
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     assert!(!mounts.contains(path), "{mounts}");
-    assert!(loop_files().iter().all(|file| !file.contains(path)), "{:?}", loop_files());
+    // The kernel detaches a loop device after its last user has ended, in the background.
+    eventually_blocking("no loop device is left", || {
+        loop_files().iter().all(|file| !file.contains(path))
+    });
     let left = entries(folder);
     assert!(left.is_empty(), "{left:?}");
 }
