@@ -64,7 +64,7 @@ impl SlowTargets {
         // Mount the disks where the cluster keeps its targets.
         let disks = disks(&folder, |number| format!("cluster/storage.{number}").into())?;
         let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
-        Self::profiled(setup, cluster, None, (disks, folder)).await
+        Self::profiled(setup, folder, disks, None, cluster).await
     }
 
     /// Starts a Ceph cluster and a gateway to it, and measures the profiles of the OSDs. The bench
@@ -87,14 +87,17 @@ impl SlowTargets {
         let (options, program) = (ceph.options(), &setup.program);
         let cluster =
             ScratchCluster::start_gateways(folder.path(), &options, GATEWAYS, program).await?;
-        Self::profiled(setup, cluster, Some(ceph), (disks, folder)).await
+        Self::profiled(setup, folder, disks, Some(ceph), cluster).await
     }
 
+    /// Measures the profiles. After an interrupt the arguments are dropped from the last to the
+    /// first, so the processes end before the disks are unmounted and the folder is removed.
     async fn profiled(
         setup: &Setup,
-        cluster: ScratchCluster,
+        folder: TempDir,
+        disks: Vec<ThrottledDisk>,
         ceph: Option<OwnCeph>,
-        (disks, folder): (Vec<ThrottledDisk>, TempDir),
+        cluster: ScratchCluster,
     ) -> Result<Self> {
         let client = cluster.client().await?;
         let targets = SloTargets::new(cluster.supervisor.cluster(), &client)?;
