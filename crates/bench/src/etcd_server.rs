@@ -5,8 +5,6 @@
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
 
 use nacre_object::{Error, Result};
 use prost::Message;
@@ -17,10 +15,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
-/// How long to wait for the server's answer to the first connection.
-const START_PATIENCE: Duration = Duration::from_secs(10);
-/// Between two tries to connect while it starts.
-const START_PAUSE: Duration = Duration::from_millis(20);
+use crate::server_process;
 
 /// A running server; it ends with this value.
 #[derive(Debug)]
@@ -83,32 +78,18 @@ impl EtcdServer {
     /// install.
     pub async fn start(folder: &Path) -> Result<Self> {
         let [client, peer] = [free_address()?, free_address()?];
-        let process = Command::new("etcd")
+        let mut command = Command::new("etcd");
+        command
             .arg("--data-dir")
             .arg(folder.join("etcd"))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("default={peer}"), "--log-level", "error"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| {
-                Error::unavailable(format!("etcd cannot be started: {error}"))
-                    .hint("install it: `apt-get install etcd-server`, or run `make bench`")
-            })?;
+            .args(["--initial-cluster", &format!("default={peer}"), "--log-level", "error"]);
+        let process = server_process::spawn(&mut command, "etcd-server")?;
         let endpoint = Endpoint::from_shared(client).map_err(failed)?.tcp_nodelay(true);
         let server = Self { endpoint, process };
         // A put succeeds as soon as the server has a leader.
-        let ready = async {
-            while server.put_once().await.is_err() {
-                tokio::time::sleep(START_PAUSE).await;
-            }
-        };
-        tokio::time::timeout(START_PATIENCE, ready)
-            .await
-            .map_err(|_| Error::unavailable("etcd does not answer"))?;
+        server_process::until_ready("etcd", || server.put_once()).await?;
         Ok(server)
     }
 

@@ -53,6 +53,7 @@ mod scale;
 mod scratch;
 mod sequencer;
 mod sequencer_caps;
+mod server_process;
 mod side;
 mod slo_decide;
 mod slo_keep;

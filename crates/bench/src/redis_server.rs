@@ -1,17 +1,14 @@
 //! A real Redis beside ours: Debian's `redis-server`, on a Unix socket in the scratch folder.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use nacre_object::{Error, Result};
 use redis::aio::MultiplexedConnection;
 use tokio::process::{Child, Command};
 
-/// How long to wait for the server's answer to the first PING.
-const START_PATIENCE: Duration = Duration::from_secs(10);
-/// Between two tries to connect while it starts.
-const START_PAUSE: Duration = Duration::from_millis(10);
+use crate::server_process;
+
 /// After this time without an answer, the operation counts as failed. Even hundreds of large
 /// entries, which Redis syncs before it answers, take only about a second on a busy disk.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
@@ -32,7 +29,8 @@ impl RedisServer {
     /// to install.
     pub async fn start(folder: &Path) -> Result<Self> {
         let socket = folder.join("redis.sock");
-        let process = Command::new("redis-server")
+        let mut command = Command::new("redis-server");
+        command
             .arg("--port")
             .arg("0")
             .arg("--unixsocket")
@@ -40,27 +38,12 @@ impl RedisServer {
             .arg("--dir")
             .arg(folder)
             .args(["--appendonly", "yes", "--appendfsync", "always"])
-            .args(["--save", "", "--auto-aof-rewrite-percentage", "0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| {
-                Error::unavailable(format!("redis-server cannot be started: {error}"))
-                    .hint("install it: `apt-get install redis-server`, or run `make bench`")
-            })?;
+            .args(["--save", "", "--auto-aof-rewrite-percentage", "0"]);
+        let process = server_process::spawn(&mut command, "redis-server")?;
         let url = format!("redis+unix://{}", socket.display());
         let client = redis::Client::open(url).map_err(failed)?;
         let server = Self { client, process };
-        let ready = async {
-            while server.connect().await.is_err() {
-                tokio::time::sleep(START_PAUSE).await;
-            }
-        };
-        tokio::time::timeout(START_PATIENCE, ready)
-            .await
-            .map_err(|_| Error::unavailable("redis-server does not answer"))?;
+        server_process::until_ready("redis-server", || server.connect()).await?;
         Ok(server)
     }
 

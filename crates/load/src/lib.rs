@@ -3,6 +3,7 @@
 //!
 //! [`open_loop`] instead sends each request when it is due, whether or not earlier ones have ended.
 
+mod answered;
 mod open_loop;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use hdrhistogram::Histogram;
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 
+pub use answered::{until_answered, value_of_block};
 pub use open_loop::{Answered, open_loop};
 
 /// Part of a run before what is measured begins: caches fill, files are laid out.

@@ -87,7 +87,8 @@ impl ProgramVersion {
         }
     }
 
-    /// Where the program defines a function. Without a line if the function is not found.
+    /// The place in the source at which the program defines a function. It has no line if the source
+    /// does not define the function.
     pub fn definition(&self, function: &str) -> FaultSite {
         let is_definition = |line: &str| {
             let line = line.trim_start();

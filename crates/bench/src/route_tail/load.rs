@@ -14,7 +14,8 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 use nacre::{Cluster, Object};
 use nacre_clock::{Clock, SystemClock};
-use nacre_object::{Error, ErrorKind, ObjectId, Result, TargetName};
+use nacre_load::{until_answered, value_of_block};
+use nacre_object::{Error, ObjectId, Result, TargetName};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
@@ -22,8 +23,6 @@ use super::trace::{BLOCKS, OBJECTS, Trace, TraceRequest};
 use crate::scratch::ScratchCluster;
 
 const BLOCK_BYTES: usize = 4096;
-/// A failed request is sent again after this time.
-const RETRY: Duration = Duration::from_millis(50);
 /// If a request fails for longer than this, the bench ends with an error.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -143,7 +142,8 @@ impl Load {
         // From now on a read may return this value, even before the write is acknowledged.
         possible.push(value);
         let offset = block * BLOCK_BYTES as u64;
-        self.until_answered(|| checked.object.write(offset, data.clone())).await?;
+        let write = || checked.object.write(offset, data.clone());
+        until_answered(&self.clock, PATIENCE, write).await?;
         *possible = vec![value];
         Ok(())
     }
@@ -151,38 +151,21 @@ impl Load {
     async fn read(&self, checked: &Checked, block: u64) -> Result<()> {
         let mut blocks = checked.blocks.lock().await;
         let offset = block * BLOCK_BYTES as u64;
-        let data = self.until_answered(|| checked.object.read(offset, BLOCK_BYTES as u64)).await?;
+        let read = || checked.object.read(offset, BLOCK_BYTES as u64);
+        let data = until_answered(&self.clock, PATIENCE, read).await?;
+        let found = value_of_block(&data).filter(|_| data.len() == BLOCK_BYTES);
         let possible = &mut blocks[block as usize];
-        match value_of(&data).filter(|found| possible.contains(found)) {
+        match found.filter(|found| possible.contains(found)) {
             Some(found) => *possible = vec![found],
             None => {
                 let text = format!(
-                    "block {block} holds {:?} instead of the last acknowledged value, one of {possible:?}",
-                    value_of(&data)
+                    "block {block} holds {found:?} instead of the last acknowledged value, one of {possible:?}"
                 );
                 return Err(Error::corrupt(text).on(checked.object.id()));
             }
         }
         self.verified.fetch_add(1, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Sends a request until it is answered. An overloaded node may answer too late.
-    async fn until_answered<T, F: Future<Output = Result<T>>>(
-        &self,
-        request: impl Fn() -> F,
-    ) -> Result<T> {
-        let until = self.clock.monotonic() + PATIENCE;
-        loop {
-            match request().await {
-                Err(error)
-                    if error.kind() == ErrorKind::Unavailable && self.clock.monotonic() < until =>
-                {
-                    tokio::time::sleep(RETRY).await;
-                }
-                answer => return answer,
-            }
-        }
     }
 }
 
@@ -201,11 +184,4 @@ async fn volume(client: Cluster, pool: &str, target: &TargetName) -> Result<Vec<
         }
     }
     Ok(objects)
-}
-
-/// The value that fills a block.
-fn value_of(block: &[u8]) -> Option<u64> {
-    let first: [u8; 8] = block.get(..8)?.try_into().ok()?;
-    let is_filled = block.len() == BLOCK_BYTES && block.chunks(8).all(|part| part == first);
-    is_filled.then(|| u64::from_le_bytes(first))
 }

@@ -1,5 +1,6 @@
-//! `slo-admit`: how many clients each estimator admits on balanced and on unbalanced traces, and
-//! whether it then uses the targets neither too much nor too little.
+//! `slo-admit`: how many clients each estimator admits, for traces that load all targets equally
+//! and for traces that load only one. For the admitted clients it compares the measured load of the
+//! busiest target with the load that the estimator assumes.
 
 use nacre_experiments::thesis::{ESTIMATORS, TraceKind};
 use nacre_object::Result;

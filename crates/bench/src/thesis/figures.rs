@@ -1,8 +1,8 @@
 //! Figures 9 to 18 of the thesis, measured on nodes.
 //!
-//! Figures 9 to 12 overload one target. Their rates are scaled to what the target really serves,
-//! and the clients were promised a latency for the rate that the low clients of figures 11 and 12
-//! send.
+//! Figures 9 to 12 overload one target. The request rates are scaled to what this target serves.
+//! Each client is promised a latency for one rate. In figures 11 and 12 one client sends more than
+//! this rate, and the other two keep to it.
 
 use std::time::Duration;
 

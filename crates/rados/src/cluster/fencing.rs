@@ -12,8 +12,9 @@ use serde_json::json;
 use crate::cluster::failure::{operation_failed, status};
 use crate::ffi::Cluster;
 
-/// How long the cluster refuses the client. A connection that is older than this was closed long
-/// ago: a client that is shut out learns it with its next operation.
+/// The cluster refuses the connection for one day. A client that is shut out ends at its next
+/// operation, so only a process that was paused for longer than a day could use the connection
+/// again.
 const EXPIRES_SECONDS: f64 = 86_400.0;
 
 /// The address by which the cluster knows a connection. Each connection has its own.

@@ -18,9 +18,9 @@ pub struct Header {
     /// The range of bytes that the header matches. [`Span::WHOLE`] also matches IO without bytes,
     /// such as reading an attribute.
     pub span: Span,
-    /// Matches only IO on objects of this target. `None` matches IO on all objects. Only a switch
-    /// in front of several targets, such as a gateway to Ceph, has rules with such a target. The
-    /// text of a header does not contain it.
+    /// The header matches only IO on objects that this target holds; `None` for all targets. It is
+    /// used where one switch is in front of several targets, as on a gateway to Ceph. The text form
+    /// of a header leaves it out.
     pub home: Option<TargetName>,
 }
 

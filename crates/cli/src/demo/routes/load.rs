@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_clock::Clock;
-use nacre_object::{Error, ErrorKind, Result};
+use nacre_load::{until_answered, value_of_block};
+use nacre_object::{Error, Result};
 use tokio::task::JoinSet;
 
 use super::stock_client::StockClient;
@@ -20,8 +21,6 @@ use super::stock_client::StockClient;
 const BLOCK_BYTES: usize = 4096;
 /// Blocks of an object. A read is of all of them.
 const BLOCKS: u64 = 8;
-/// A failed request is sent again after this time.
-const RETRY: Duration = Duration::from_millis(50);
 /// If a request fails for longer than this, the demo ends with an error.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -147,7 +146,8 @@ impl Load {
         let offset = block * BLOCK_BYTES as u64;
         // From now on a read may return this value, even before the write is acknowledged.
         possible.push(value);
-        self.until_answered(|| self.client.write(&object.name, offset, data.clone())).await?;
+        let write = || self.client.write(&object.name, offset, data.clone());
+        until_answered(&*self.clock, PATIENCE, write).await?;
         *possible = vec![value];
         Ok(())
     }
@@ -156,10 +156,10 @@ impl Load {
         let mut blocks = object.blocks.lock().await;
         let length = BLOCKS * BLOCK_BYTES as u64;
         let read = || self.client.read(&object.name, 0, length);
-        let data = self.until_answered(read).await?;
+        let data = until_answered(&*self.clock, PATIENCE, read).await?;
         for (block, possible) in blocks.iter_mut().enumerate() {
             let from = block * BLOCK_BYTES;
-            let found = data.get(from..from + BLOCK_BYTES).and_then(value_of);
+            let found = data.get(from..from + BLOCK_BYTES).and_then(value_of_block);
             match found.filter(|found| possible.contains(found)) {
                 Some(found) => *possible = vec![found],
                 None => {
@@ -174,28 +174,4 @@ impl Load {
         *self.verified.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Ok(())
     }
-
-    /// Sends a request until it is answered: a node may be away for a moment.
-    async fn until_answered<T, F: Future<Output = Result<T>>>(
-        &self,
-        request: impl Fn() -> F,
-    ) -> Result<T> {
-        let until = self.clock.monotonic() + PATIENCE;
-        loop {
-            match request().await {
-                Err(error)
-                    if error.kind() == ErrorKind::Unavailable && self.clock.monotonic() < until =>
-                {
-                    tokio::time::sleep(RETRY).await;
-                }
-                answer => return answer,
-            }
-        }
-    }
-}
-
-/// The value that fills a block.
-fn value_of(block: &[u8]) -> Option<u64> {
-    let first: [u8; 8] = block.get(..8)?.try_into().ok()?;
-    block.chunks(8).all(|part| part == first).then(|| u64::from_le_bytes(first))
 }

@@ -100,8 +100,8 @@ pub(super) fn set_router(entry: &RouterEntry) -> Result<Change> {
 /// The map, for the gateways.
 #[derive(Debug, Clone)]
 pub(super) struct GatewayRegistry {
-    pub maps: Maps,
-    pub name: MapName,
+    maps: Maps,
+    name: MapName,
 }
 
 impl GatewayRegistry {

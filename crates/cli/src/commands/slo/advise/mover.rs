@@ -288,7 +288,8 @@ impl Mover<'_> {
         Ok(misses)
     }
 
-    /// Takes back what was done for some moves. Returns the error to show.
+    /// Takes unfinished moves back after the failure `reason`. Returns the error for the user, which
+    /// also says what could not be taken back.
     async fn take_back(&self, moves: &[PlannedMove], reason: Error) -> Error {
         let mut left = vec![];
         for planned in moves.iter().rev() {
