@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nacre::{ClusterFile, Layout};
 use nacre_clock::{Clock, Random, SystemClock};
-use nacre_node::{NodeSwitch, Places, RoutePrograms, SwitchLayer};
+use nacre_node::{NodeSwitch, RoutePrograms, RoutedLocations, SwitchLayer};
 use nacre_object::{
     Capabilities, Error, ListPage, ListRequest, ObjectId, Op, OpResult, ProgramName, Reply,
     Request, Result, Stack, Store,
@@ -186,8 +186,8 @@ async fn side(setup: &Setup, rules: Rules) -> Result<Side> {
     let live = LiveRoutes::new();
     RouteHook::new(Arc::clone(&clock)).installing_into(live.clone()).install(&program()?)?;
     let programs = RoutePrograms::of(live, KindFaults::of(ProgramKind::Route));
-    let places = Places::of(&file, entry)?;
-    let switch = Arc::new(NodeSwitch::new(bare(), places, programs, clock, Record::default())?);
+    let locations = RoutedLocations::of(&file, entry)?;
+    let switch = Arc::new(NodeSwitch::new(bare(), locations, programs, clock, Record::default())?);
     let application: ApplicationName = "bench".parse()?;
     let parsed = |line: String| Rule::from_line(&application, &line);
     let (name, rules_of_side) = match rules {

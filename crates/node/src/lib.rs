@@ -55,8 +55,8 @@ pub use roles::{
 };
 pub use routes::{
     ApplicationReport, AppliedProgram, AppliedRule, ControllerReport, CopiesStatus, CopyWay,
-    EVERY_SWITCH, NodeSwitch, Places, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress,
-    RouteState, RouteStatus, RouteWay, StartedApplication, SwitchLayer, check_declared,
+    EVERY_SWITCH, NodeSwitch, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress, RouteState,
+    RouteStatus, RouteWay, RoutedLocations, StartedApplication, SwitchLayer, check_declared,
     check_supported, check_supported_on_ceph, check_switches, route_findings,
 };
 pub use scrape_targets::ScrapeTargets;

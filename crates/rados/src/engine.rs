@@ -186,7 +186,7 @@ impl RadosEngine {
         let namespace = self.0.namespaces.of_pool(pool.as_str()).await?;
         let id = namespace.rados_pool.root.pool_id();
         let own = self.0.namespaces.table().last_read();
-        let own = own.and_then(|places| places.get(pool.as_str()).cloned());
+        let own = own.and_then(|placed| placed.get(pool.as_str()).cloned());
         let main = RadosPoolRef { name: self.0.options.pool.clone(), id };
         Ok(own.filter(|own| own.id == id).unwrap_or(main))
     }
@@ -194,8 +194,8 @@ impl RadosEngine {
     /// The number of the RADOS pool that holds a pool of nacre, as far as this engine knows without
     /// asking the cluster.
     pub fn known_rados_pool(&self, pool: &PoolName) -> i64 {
-        let places = self.0.namespaces.table().last_read();
-        let own = places.and_then(|places| places.get(pool.as_str()).map(|own| own.id));
+        let placed = self.0.namespaces.table().last_read();
+        let own = placed.and_then(|placed| placed.get(pool.as_str()).map(|own| own.id));
         own.unwrap_or_else(|| self.0.namespaces.main().root.pool_id())
     }
 
@@ -209,7 +209,7 @@ impl RadosEngine {
     /// # Errors
     /// `Unavailable` if the cluster does not answer.
     pub async fn placed_pools(&self) -> Result<BTreeMap<String, RadosPoolRef>> {
-        Ok((*self.0.namespaces.table().places().await?).clone())
+        Ok((*self.0.namespaces.table().placed_pools().await?).clone())
     }
 
     /// Makes a pool of nacre lie in this RADOS pool; in the main one with `None`. Only for a pool
@@ -243,7 +243,7 @@ impl RadosEngine {
             check_empty(pool, &future).await?;
         }
         let table = namespaces.table();
-        let before = table.places().await?.get(pool.as_str()).cloned();
+        let before = table.placed_pools().await?.get(pool.as_str()).cloned();
         table.set(pool, chosen).await?;
         if former.pool_id() == id {
             return Ok(());

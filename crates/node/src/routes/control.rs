@@ -179,7 +179,7 @@ impl Control {
     async fn follow(&mut self, state: &RouteState) -> Result<()> {
         self.installed = None;
         let insertions = match &self.gateways {
-            None => state.insertions(self.switch.places().own()),
+            None => state.insertions(self.switch.locations().own()),
             Some(gateways) => {
                 gateways.agree(state.epoch).await?;
                 state.insertions_by_home()
@@ -350,7 +350,7 @@ impl Control {
         let switch = &self.switch;
         loop {
             let stored = async {
-                let object = switch.places().record()?;
+                let object = switch.locations().record()?;
                 record::store(switch.base(), &object, switch.name(), record).await
             };
             match stored.await {
@@ -387,7 +387,7 @@ impl Control {
         }
         let mut keepers: Vec<NodeName> = vec![];
         for one in followed {
-            keepers.extend(self.switch.places().keepers(&one.destination));
+            keepers.extend(self.switch.locations().keepers(&one.destination));
         }
         keepers.sort();
         keepers.dedup();
@@ -404,12 +404,14 @@ impl Control {
     }
 
     async fn found(&self, node: &NodeName, term: Term) -> Result<Vec<Found>> {
-        let places = self.switch.places();
+        let locations = self.switch.locations();
         let (mut all, mut after) = (vec![], None);
         loop {
             let page = self.found_page(node, term, after).await?;
             for kept in page.objects {
-                let Some(destination) = places.destination(&kept.object.parse()?) else { continue };
+                let Some(destination) = locations.destination(&kept.object.parse()?) else {
+                    continue;
+                };
                 for (start, end, counter) in kept.spans {
                     let Some(span) = Span::new(start, end) else { continue };
                     all.push(Found {
@@ -434,8 +436,8 @@ impl Control {
         term: Term,
         after: Option<String>,
     ) -> Result<FoundPage> {
-        let home_target = self.switch.places().own().to_string();
-        if self.switch.places().rados().is_some() {
+        let home_target = self.switch.locations().own().to_string();
+        if self.switch.locations().rados().is_some() {
             return self.switch.kept_for(&home_target, after.as_ref()).await;
         }
         let ask = FoundAsk { home_target, term: term.0, after };

@@ -56,7 +56,7 @@ impl NodeSwitch {
     /// Those of the store; `Denied` if the object has no routed bytes; `Invalid`.
     pub(super) async fn serve_kept(&self, method: &str, question: &Question) -> Result<Bytes> {
         let object: ObjectId = question.object.parse()?;
-        let pool = self.places().pool();
+        let pool = self.locations().pool();
         if object.pool != *pool {
             let text = format!("the object is not in the pool of routed bytes, {pool}");
             return Err(Error::denied(text).on(&object));
@@ -92,7 +92,7 @@ impl NodeSwitch {
     ) -> Result<FoundPage> {
         let mut page = FoundPage::default();
         let mut after = after.map(ObjectName::new).transpose()?;
-        let pool = self.places().pool();
+        let pool = self.locations().pool();
         let mut spans = 0;
         loop {
             let (pool, prefix) = (pool.clone(), String::new());
@@ -121,8 +121,8 @@ impl NodeSwitch {
 
     /// The bytes that an object keeps, if they belong to an object of this target.
     async fn kept(&self, object: &ObjectId, home_target: &str) -> Result<Option<FoundObject>> {
-        let places = self.places();
-        if places.destination(object).is_none() {
+        let locations = self.locations();
+        if locations.destination(object).is_none() {
             return Ok(None);
         }
         let call = ClassCall {
@@ -150,6 +150,6 @@ impl NodeSwitch {
             application: application.to_string(),
             spans: spans.collect(),
         };
-        Ok((places.holder(&home).as_str() == home_target).then(found))
+        Ok((locations.holder(&home).as_str() == home_target).then(found))
     }
 }

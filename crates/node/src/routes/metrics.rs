@@ -52,7 +52,7 @@ struct OfApplication {
 impl RoutesCollector {
     fn values(&self) -> Values {
         let mut values = Values {
-            target: self.switch.places().own().to_string(),
+            target: self.switch.locations().own().to_string(),
             epoch: self.in_force.progress().rules_epoch,
             ..Values::default()
         };

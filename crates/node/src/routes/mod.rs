@@ -4,25 +4,26 @@
 //!
 //! The node that holds an object is the object's *home*, and only the home's switch decides about
 //! the object. A client knows nothing of routes and sends requests to the home. So no two switches
-//! have to agree about an object.
+//! have to agree about an object. On Ceph, the switch of one gateway decides about all objects.
 //!
 //! 1. [`state`]: the map `routes` says which rules there are. [`supported`] refuses rules that
 //!    nodes cannot execute.
-//! 2. [`follower`] reads the map. [`control`] runs the pure controller for the node's own switch. The
-//!    controller stores the rules durably on the node. It then stops new IO, waits for IO in
+//! 2. [`follower`] reads the map. [`control`] runs the pure controller for the node's own switch.
+//!    The controller stores the rules durably on the node. It then stops new IO, waits for IO in
 //!    flight, installs the rules, and lets IO continue.
-//! 3. [`node_switch`], [`switch_core`], [`live_io`] and [`layer`]: the runtime of the pure switch. [`work`] does what the
-//!    pure switch commands: [`pieces`] sends the pieces of an IO, and [`programs`] runs the programs
-//!    that rules name. [`read_with_stat`] answers reads of whole objects.
-//! 4. [`service`]: the requests of switches to the nodes that keep routed bytes. [`places`] says
-//!    which object keeps the bytes. [`report`] is the service's report about the switch.
-//!    [`kept_bytes`] runs these requests.
+//! 3. [`node_switch`], [`switch_core`], [`live_io`] and [`layer`]: the runtime of the pure switch.
+//!    [`work`] does what the pure switch commands: [`pieces`] sends the pieces of an IO, and
+//!    [`programs`] runs the programs that rules name. [`read_with_stat`] answers reads of whole
+//!    objects.
+//! 4. [`service`] receives the requests of switches about routed bytes, and [`kept_bytes`] runs
+//!    them. [`routed_locations`] says which object keeps the bytes: [`node_locations`] if nodes
+//!    keep the objects, [`rados_locations`] on Ceph. [`report`] and [`trace`] show what the switch
+//!    does.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
 //! 6. [`copies`]: copies of objects for reads.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
 //!    [`analysis`] checks the rules as a whole.
-//! 8. [`gateways`]: on Ceph, one gateway routes the IO of all objects. [`node_places`] and
-//!    [`rados_places`] are the two parts of [`places`].
+//! 8. [`gateways`]: which gateway to Ceph routes, and how the others forward IO to it.
 //! 9. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node applies, and what
 //!    the switch has done.
 //!
@@ -49,16 +50,16 @@ mod layer;
 mod live_io;
 mod metrics;
 mod mover;
-mod node_places;
+mod node_locations;
 mod node_switch;
 mod pieces;
-mod places;
 mod programs;
-mod rados_places;
+mod rados_locations;
 mod read_with_stat;
 mod record;
 mod report;
 mod routed_changes;
+mod routed_locations;
 mod service;
 mod state;
 mod statistics;
@@ -85,9 +86,9 @@ pub(crate) use self::gateways::Gateways;
 pub use self::in_force::RouteProgress;
 pub use self::layer::SwitchLayer;
 pub use self::node_switch::NodeSwitch;
-pub use self::places::Places;
 pub use self::programs::RoutePrograms;
 pub use self::report::{AppliedProgram, AppliedRule, RouteStatus, RouteWay};
+pub use self::routed_locations::RoutedLocations;
 pub use self::service::ROUTE_SERVICE;
 pub use self::state::{EVERY_SWITCH, RouteMap, RouteState, StartedApplication};
 pub use self::supported::{check_declared, check_supported, check_supported_on_ceph};
@@ -139,7 +140,7 @@ impl RouteRuntime {
             control_faults,
         } = context;
         switch.reach_nodes_by(Arc::clone(&cluster.log_env().sequencers));
-        let in_force = Arc::new(InForce::new(switch.places().own().to_string()));
+        let in_force = Arc::new(InForce::new(switch.locations().own().to_string()));
         let reports = Arc::new(Reports::default());
         let service = RouteService {
             switch: Arc::clone(&switch),

@@ -22,8 +22,8 @@ use super::RoutePrograms;
 use super::concern::{Concern, FreePass, Matches, is_scattering};
 use super::gateways::Router;
 use super::live_io::Live;
-use super::places::Places;
 use super::routed_changes::RoutedChanges;
+use super::routed_locations::RoutedLocations;
 use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
 use super::switch_core::Core;
 use super::work::Work;
@@ -38,7 +38,7 @@ const OWN_POOLS: &str = "nacre.";
 /// A node's switch at work. Shared by the layers, the services and the tasks of the node.
 pub struct NodeSwitch {
     name: SwitchName,
-    places: Places,
+    locations: RoutedLocations,
     programs: RoutePrograms,
     clock: Arc<dyn Clock>,
     /// The path to the node's own objects below the switch.
@@ -71,27 +71,27 @@ impl NodeSwitch {
     /// A switch that has just started, with the contents of the node's record.
     pub fn new(
         base: Stack,
-        places: Places,
+        locations: RoutedLocations,
         programs: RoutePrograms,
         clock: Arc<dyn Clock>,
         loaded: Record,
     ) -> Result<Self> {
-        let name = SwitchName::new(places.own().as_str())?;
+        let name = SwitchName::new(locations.own().as_str())?;
         let concern = Concern::of(&loaded, &[]);
         let switch = Switch::new(name.clone()).with_current_copies();
-        let switch = match places.rados() {
+        let switch = match locations.rados() {
             Some(_) => switch.with_chosen_objects(),
             None => switch,
         };
         Ok(Self {
             core: Mutex::new(Core::new(
                 switch,
-                Copies::new(places.own().clone(), CopySettings::default()),
+                Copies::new(locations.own().clone(), CopySettings::default()),
             )),
             name,
-            router: Router::new(places.rados().is_some()),
+            router: Router::new(locations.rados().is_some()),
             has_homes: AtomicBool::new(false),
-            places,
+            locations,
             programs,
             clock,
             base,
@@ -113,13 +113,13 @@ impl NodeSwitch {
     /// The errors of the store; `Corrupt` if the record is malformed.
     pub async fn open(
         base: Stack,
-        places: Places,
+        locations: RoutedLocations,
         programs: RoutePrograms,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        let name = SwitchName::new(places.own().as_str())?;
-        let loaded = super::record::load(&base, &places.record()?, &name).await?;
-        Self::new(base, places, programs, clock, loaded)
+        let name = SwitchName::new(locations.own().as_str())?;
+        let loaded = super::record::load(&base, &locations.record()?, &name).await?;
+        Self::new(base, locations, programs, clock, loaded)
     }
 
     /// Sets the transport by which this switch sends requests to other nodes.
@@ -144,8 +144,8 @@ impl NodeSwitch {
         &self.name
     }
 
-    pub(super) fn places(&self) -> &Places {
-        &self.places
+    pub(super) fn locations(&self) -> &RoutedLocations {
+        &self.locations
     }
 
     pub(super) fn programs(&self) -> &RoutePrograms {
@@ -210,13 +210,13 @@ impl NodeSwitch {
     /// `Unavailable` if Ceph does not answer.
     pub(super) async fn statistics(&self, objects: &[ObjectMatch]) -> Result<StatisticsByTarget> {
         let now = self.clock.monotonic();
-        let Some(places) = self.places.rados() else {
+        let Some(locations) = self.locations.rados() else {
             let counted = self.counts.read(objects.to_vec(), now);
             let routed_bytes = self.core().table().placed_bytes();
-            let own = self.places.own().to_string();
+            let own = self.locations.own().to_string();
             return Ok([(own, Statistics { routed_bytes, ..counted })].into());
         };
-        let targets = places.targets().await?;
+        let targets = locations.targets().await?;
         let read = |osd: &TargetName| self.counts.read_osd(osd, objects.to_vec(), now);
         let mut counted: StatisticsByTarget =
             targets.iter().map(|osd| (osd.to_string(), read(osd))).collect();
@@ -226,7 +226,7 @@ impl NodeSwitch {
             placed.map(|(object, rule)| (object.clone(), rule.header.span.length())).collect()
         };
         for (object, bytes) in placed {
-            let home = places.known_primary(&object);
+            let home = locations.known_primary(&object);
             if let Some(home) = home.and_then(|home| counted.get_mut(home.as_str())) {
                 home.routed_bytes += bytes;
             }
@@ -237,8 +237,8 @@ impl NodeSwitch {
     /// Counts an IO of a client, and lets it pass if no rule is about its object.
     pub(super) fn free_pass(&self, header: &IoHeader) -> Option<FreePass> {
         if !header.object.pool.as_str().starts_with(OWN_POOLS) {
-            let places = self.places.rados();
-            let osd = places.and_then(|places| places.known_primary(&header.object));
+            let locations = self.locations.rados();
+            let osd = locations.and_then(|locations| locations.known_primary(&header.object));
             self.counts.note(header, osd, || self.clock.monotonic());
         }
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
@@ -346,9 +346,9 @@ impl NodeSwitch {
 
     /// The target that holds an object, if rules may depend on it.
     async fn home_of(&self, object: &ObjectId) -> Result<Option<TargetName>> {
-        match self.places.rados() {
-            Some(places) if self.has_homes.load(Ordering::Relaxed) => {
-                places.primary(object).await.map(Some)
+        match self.locations.rados() {
+            Some(locations) if self.has_homes.load(Ordering::Relaxed) => {
+                locations.primary(object).await.map(Some)
             }
             _ => Ok(None),
         }

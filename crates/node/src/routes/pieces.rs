@@ -14,7 +14,7 @@ use nacre_route::{
 use tokio::time::{Instant, sleep};
 
 use super::NodeSwitch;
-use super::places::RoutedLocation;
+use super::routed_locations::RoutedLocation;
 use super::service::{Question, ROUTE_SERVICE};
 use super::switch_core::Doubt;
 
@@ -78,7 +78,7 @@ impl PieceWork {
 
     async fn bring_home(&self, switch: &NodeSwitch, placement: &Placement) -> Result<()> {
         let object = &self.header.object;
-        let Some(place) = switch.places().place(object, &placement.destination)? else {
+        let Some(place) = switch.locations().place(object, &placement.destination)? else {
             switch.core().switch.brought_home(object, placement.span);
             return Ok(());
         };
@@ -116,7 +116,7 @@ impl PieceWork {
 
     async fn run_plain(self, switch: &NodeSwitch) -> Result<(Outcome, Result<Reply>)> {
         let chosen = match &self.destination {
-            Some(to) => switch.places().choose(&self.header.object, to).await?,
+            Some(to) => switch.locations().choose(&self.header.object, to).await?,
             None => None,
         };
         let Some(chosen) = chosen else {
@@ -136,7 +136,7 @@ impl PieceWork {
         destination: Option<&Destination>,
     ) -> Result<(Outcome, Result<Reply>)> {
         let object = &self.header.object;
-        let place = destination.map_or(Ok(None), |to| switch.places().place(object, to))?;
+        let place = destination.map_or(Ok(None), |to| switch.locations().place(object, to))?;
         let [op] = self.ops.as_slice() else {
             return Err(Error::unsupported("a piece of an IO is one read or write"));
         };
@@ -168,7 +168,8 @@ impl PieceWork {
                 // The bytes at home are the newest now, so those elsewhere must be dropped before
                 // any answer.
                 for placement in &self.placed {
-                    let Some(place) = switch.places().place(object, &placement.destination)? else {
+                    let Some(place) = switch.locations().place(object, &placement.destination)?
+                    else {
                         continue;
                     };
                     let (object, span) = (object.clone(), placement.span);
@@ -221,7 +222,7 @@ impl PieceWork {
         }
         // Bytes at another place are older now.
         for placement in &self.placed {
-            let other = switch.places().place(object, &placement.destination)?;
+            let other = switch.locations().place(object, &placement.destination)?;
             let Some(other) = other.filter(|other| *other != place) else { continue };
             let (object, span) = (object.clone(), placement.span);
             let doubt = Doubt { object, span, place: other, counter: self.counter };
@@ -237,7 +238,7 @@ impl PieceWork {
     fn doubt_write(&self, switch: &NodeSwitch, span: Span, place: &RoutedLocation) {
         let object = &self.header.object;
         let is_there = |placement: &&Placement| {
-            let to = switch.places().place(object, &placement.destination);
+            let to = switch.locations().place(object, &placement.destination);
             to.is_ok_and(|to| to.as_ref() == Some(place))
         };
         let mut core = switch.core();
@@ -319,7 +320,7 @@ pub(super) async fn ask(
     method: &'static str,
     question: Question,
 ) -> Result<Bytes> {
-    let is_own = switch.places().rados().is_some();
+    let is_own = switch.locations().rados().is_some();
     let input = if is_own { Bytes::new() } else { question.encode()? };
     let until = Instant::now() + PATIENCE;
     loop {

@@ -37,8 +37,8 @@ use super::copies::CopyStore;
 use super::gateways;
 use super::in_force::{InForce, RouteProgress};
 use super::kept_bytes::{FoundAsk, FoundPage};
-use super::places::RoutedLocation;
 use super::report::{AppliedProgram, AppliedRule, RouteStatus};
+use super::routed_locations::RoutedLocation;
 use super::switch_core::Core;
 use crate::cache::NodeCache;
 
@@ -68,7 +68,7 @@ impl Question {
         payload: Bytes,
     ) -> Self {
         Self {
-            home_target: switch.places().own().to_string(),
+            home_target: switch.locations().own().to_string(),
             term: switch.term(),
             object: place.object.to_string(),
             source: header.source.to_string(),
@@ -82,7 +82,7 @@ impl Question {
     /// A request of a client that another gateway routes. The payload is the request.
     pub fn forwarded(switch: &NodeSwitch, header: &IoHeader, payload: Bytes) -> Self {
         Self {
-            home_target: switch.places().own().to_string(),
+            home_target: switch.locations().own().to_string(),
             term: 0,
             object: header.object.to_string(),
             source: header.source.to_string(),
@@ -189,7 +189,7 @@ impl RouteService {
         }
         let (in_flight, held) = core.switch.load();
         RouteStatus {
-            target: self.switch.places().own().to_string(),
+            target: self.switch.locations().own().to_string(),
             term: self.switch.term(),
             epoch: rules_epoch,
             problem,
@@ -258,7 +258,7 @@ impl Service for RouteService {
                 None => Err(Error::unsupported("gateways to Ceph cache no reads")),
             },
             "targets" => {
-                let targets = self.switch.places().targets().await?;
+                let targets = self.switch.locations().targets().await?;
                 json(&targets.iter().map(ToString::to_string).collect::<Vec<_>>())
             }
             "progress" => json(&self.in_force.progress()),

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::homes::Homes;
 use super::live_io::Live;
 use super::pieces::{PieceWork, span_of};
-use super::places::RoutedLocation;
+use super::routed_locations::RoutedLocation;
 use super::tally::Tally;
 use super::work::Work;
 

@@ -5,8 +5,8 @@ use nacre_route::{Destination, Io, Rule, RuleId, Segment, Span};
 
 use super::NodeSwitch;
 use super::copies::{CopyWay, copy_ways};
-use super::places::Places;
 use super::report::RouteWay;
+use super::routed_locations::RoutedLocations;
 use super::switch_core::Core;
 
 /// A way before it is known which object keeps the bytes.
@@ -29,9 +29,9 @@ impl NodeSwitch {
     /// `Invalid` if another node holds the object; `Stale` if another gateway routes; the errors of
     /// programs.
     pub(super) async fn trace(&self, io: Io) -> Result<Vec<RouteWay>> {
-        let places = self.places();
-        if places.holder(&io.object) != places.own() {
-            let text = format!("{} holds this object", places.holder(&io.object));
+        let locations = self.locations();
+        if locations.holder(&io.object) != locations.own() {
+            let text = format!("{} holds this object", locations.holder(&io.object));
             return Err(Error::invalid(text).on(&io.object));
         }
         if !self.router().is_this() && self.has_rules() {
@@ -39,15 +39,15 @@ impl NodeSwitch {
                 .on(&io.object)
                 .hint("see which gateways there are: nacre map get route-gateways"));
         }
-        let home = match places.rados() {
-            Some(places) => Some(places.primary(&io.object).await?),
+        let home = match locations.rados() {
+            Some(locations) => Some(locations.primary(&io.object).await?),
             None => None,
         };
         let io = Io { home: home.clone(), ..io };
-        let home = home.map_or_else(|| places.own().to_string(), |home| home.to_string());
+        let home = home.map_or_else(|| locations.own().to_string(), |home| home.to_string());
         let mut ways = vec![];
         for decided in self.decided_ways(&io)? {
-            ways.push(decided.located(places, &io.object, &home).await?);
+            ways.push(decided.located(locations, &io.object, &home).await?);
         }
         Ok(ways)
     }
@@ -112,13 +112,18 @@ impl NodeSwitch {
 impl Decided {
     /// The way, with the object that keeps the bytes of `object`. `home` is the target that holds
     /// `object`.
-    async fn located(self, places: &Places, object: &ObjectId, home: &str) -> Result<RouteWay> {
+    async fn located(
+        self,
+        locations: &RoutedLocations,
+        object: &ObjectId,
+        home: &str,
+    ) -> Result<RouteWay> {
         let Self { span, rule, to, program, copies } = self;
-        let chosen = places.choose(object, &to).await?;
-        let place = places.place(object, chosen.as_ref().unwrap_or(&to))?;
-        let destination = match (&place, places.rados()) {
+        let chosen = locations.choose(object, &to).await?;
+        let place = locations.place(object, chosen.as_ref().unwrap_or(&to))?;
+        let destination = match (&place, locations.rados()) {
             (None, _) => format!("{home} (home)"),
-            (Some(place), Some(places)) => places.primary(&place.object).await?.to_string(),
+            (Some(place), Some(locations)) => locations.primary(&place.object).await?.to_string(),
             (Some(place), None) => place.node.to_string(),
         };
         Ok(RouteWay {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nacre_object::Result;
 use nacre_rados_layout::mailbox_namespace;
 
-use super::table::{Places, PoolTable, TABLE_NAMESPACE, TABLE_OBJECT};
+use super::table::{PlacedPools, PoolTable, TABLE_NAMESPACE, TABLE_OBJECT};
 use crate::classes::in_osd::InOsd;
 use crate::cluster::failure::operation_failed;
 use crate::ffi::IoContext;
@@ -50,7 +50,7 @@ pub struct Namespaces {
 #[derive(Debug, Default)]
 struct Open {
     /// The table by which the namespaces were opened.
-    places: Arc<Places>,
+    placed_pools: Arc<PlacedPools>,
     namespaces: HashMap<String, Namespace>,
     /// RADOS pools other than the main one, by number.
     rados_pools: BTreeMap<i64, Arc<RadosPool>>,
@@ -87,7 +87,7 @@ impl Namespaces {
     /// The namespace of a pool of nacre.
     ///
     /// # Errors
-    /// Those of [`PoolTable::places`]; `Unavailable` if the pool's RADOS pool was deleted.
+    /// Those of [`PoolTable::placed_pools`]; `Unavailable` if the pool's RADOS pool was deleted.
     pub async fn of_pool(&self, pool: &str) -> Result<Namespace> {
         self.within(pool, pool).await
     }
@@ -126,14 +126,14 @@ impl Namespaces {
         if self.is_own(pool) {
             return self.of_main(namespace);
         }
-        let places = self.table.places().await?;
+        let placed_pools = self.table.placed_pools().await?;
         let mut open = self.open();
-        if !Arc::ptr_eq(&open.places, &places) {
+        if !Arc::ptr_eq(&open.placed_pools, &placed_pools) {
             // Namespaces in use stay open for their users.
             open.namespaces.clear();
-            open.places = Arc::clone(&places);
+            open.placed_pools = Arc::clone(&placed_pools);
         }
-        let id = places.get(pool).map(|place| place.id);
+        let id = placed_pools.get(pool).map(|place| place.id);
         open.namespace(&self.main, id, namespace)
     }
 

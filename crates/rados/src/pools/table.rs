@@ -56,7 +56,7 @@ pub struct RadosPoolRef {
 }
 
 /// The pools of nacre with a RADOS pool of their own.
-pub type Places = BTreeMap<String, RadosPoolRef>;
+pub type PlacedPools = BTreeMap<String, RadosPoolRef>;
 
 /// The table, and this engine's copy of it.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub struct PoolTable {
 struct TableCopy {
     /// Gets an event with each change.
     changes: Arc<EventQueue>,
-    places: Arc<Places>,
+    placed_pools: Arc<PlacedPools>,
     is_outdated: bool,
 }
 
@@ -86,13 +86,13 @@ impl PoolTable {
     ///
     /// # Errors
     /// Those of the cluster, if the table must be read; `Corrupt` if it is malformed.
-    pub async fn places(&self) -> Result<Arc<Places>> {
-        if let Some(places) = self.unchanged() {
-            return Ok(places);
+    pub async fn placed_pools(&self) -> Result<Arc<PlacedPools>> {
+        if let Some(placed_pools) = self.unchanged() {
+            return Ok(placed_pools);
         }
         let _turn = self.reading.lock().await;
-        if let Some(places) = self.unchanged() {
-            return Ok(places);
+        if let Some(placed_pools) = self.unchanged() {
+            return Ok(placed_pools);
         }
         let known = self.copy().as_ref().map(|copy| Arc::clone(&copy.changes));
         let changes = match known {
@@ -101,16 +101,17 @@ impl PoolTable {
         };
         // Changes up to here are seen by the read that follows.
         while next_change(&changes) {}
-        let (places, _) = self.read().await?;
-        let places = Arc::new(places);
-        let copy = TableCopy { changes, places: Arc::clone(&places), is_outdated: false };
+        let (placed_pools, _) = self.read().await?;
+        let placed_pools = Arc::new(placed_pools);
+        let copy =
+            TableCopy { changes, placed_pools: Arc::clone(&placed_pools), is_outdated: false };
         *self.copy() = Some(copy);
-        Ok(places)
+        Ok(placed_pools)
     }
 
     /// The table as this engine read it last, which may be outdated. `None` before the first read.
-    pub fn last_read(&self) -> Option<Arc<Places>> {
-        self.copy().as_ref().map(|copy| Arc::clone(&copy.places))
+    pub fn last_read(&self) -> Option<Arc<PlacedPools>> {
+        self.copy().as_ref().map(|copy| Arc::clone(&copy.placed_pools))
     }
 
     /// Sets the RADOS pool of a pool of nacre; `None` removes its entry. Returns when no engine uses
@@ -122,23 +123,23 @@ impl PoolTable {
     /// nevertheless.
     pub async fn set(&self, pool: &PoolName, place: Option<RadosPoolRef>) -> Result<()> {
         // This also watches the table, and so makes its object.
-        self.places().await?;
+        self.placed_pools().await?;
         let objects = PoolObjects::of(Arc::clone(&self.context));
         for _ in 0..MAX_ATTEMPTS {
             let (former, version) = self.read().await?;
-            let mut places = former.clone();
+            let mut placed_pools = former.clone();
             match &place {
-                Some(place) => drop(places.insert(pool.to_string(), place.clone())),
-                None => drop(places.remove(pool.as_str())),
+                Some(place) => drop(placed_pools.insert(pool.to_string(), place.clone())),
+                None => drop(placed_pools.remove(pool.as_str())),
             }
-            if places.len() > MAX_ENTRIES {
+            if placed_pools.len() > MAX_ENTRIES {
                 return Err(Error::exhausted(format!(
                     "{MAX_ENTRIES} pools have a RADOS pool of their own, the most there can be"
                 ))
                 .hint("remove one of these pools, or create this pool in the common RADOS pool"));
             }
-            if places != former {
-                let content = serde_json::to_vec(&places)
+            if placed_pools != former {
+                let content = serde_json::to_vec(&placed_pools)
                     .map_err(|cause| Error::invalid(cause.to_string()))?;
                 let expected = Expected::Version(version);
                 match objects.write(TABLE_OBJECT, expected, Bytes::from(content)).await {
@@ -152,29 +153,29 @@ impl PoolTable {
     }
 
     /// The copy, unless it is outdated.
-    fn unchanged(&self) -> Option<Arc<Places>> {
+    fn unchanged(&self) -> Option<Arc<PlacedPools>> {
         let mut copy = self.copy();
         let copy = copy.as_mut()?;
         copy.is_outdated |= next_change(&copy.changes);
-        (!copy.is_outdated).then(|| Arc::clone(&copy.places))
+        (!copy.is_outdated).then(|| Arc::clone(&copy.placed_pools))
     }
 
-    async fn read(&self) -> Result<(Places, u64)> {
+    async fn read(&self) -> Result<(PlacedPools, u64)> {
         let objects = PoolObjects::of(Arc::clone(&self.context));
         let read = objects.read(TABLE_OBJECT, MAX_TABLE_BYTES).await;
         let Some((content, version)) = read.map_err(|error| error.during("find a pool"))? else {
-            return Ok((Places::new(), 0));
+            return Ok((PlacedPools::new(), 0));
         };
         if content.is_empty() {
-            return Ok((Places::new(), version));
+            return Ok((PlacedPools::new(), version));
         }
-        let places = serde_json::from_slice(&content).map_err(|cause| {
+        let placed_pools = serde_json::from_slice(&content).map_err(|cause| {
             let path = format!("{TABLE_NAMESPACE} {TABLE_OBJECT}");
             Error::corrupt(format!("the table of pools is malformed: {cause}")).on(path).hint(
                 "run one release of nacre on all nodes; `rados -N nacre/pools get table -` shows the table",
             )
         })?;
-        Ok((places, version))
+        Ok((placed_pools, version))
     }
 
     async fn tell_all(&self) -> Result<()> {

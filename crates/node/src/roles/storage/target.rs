@@ -9,7 +9,7 @@ use crate::classes::ClassService;
 use crate::device_limit::{DeviceLimit, DeviceLimitLayer};
 use crate::io_path::{own_path, served_path, switched_path};
 use crate::osd_targets::OsdTargets;
-use crate::routes::{NodeSwitch, Places};
+use crate::routes::{NodeSwitch, RoutedLocations};
 use nacre::{ClusterFile, NodeEntry, TargetFolder};
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
@@ -89,9 +89,9 @@ impl StorageTarget {
                 .wrapped_by(|next| DeviceLimitLayer::new(next, Arc::clone(&limit)));
             let caches = NodeCache::new(target.name.clone(), Arc::clone(&slo))?;
             let stack = own_path(device, classes, &slo, Some(&caches));
-            let places = Places::of(cluster, entry)?;
+            let locations = RoutedLocations::of(cluster, entry)?;
             let switch =
-                NodeSwitch::open(stack.clone(), places, classes.routes(), Arc::clone(clock))
+                NodeSwitch::open(stack.clone(), locations, classes.routes(), Arc::clone(clock))
                     .await?;
             let (embedded, rados, refusal, slo) = (Some(engine), None, None, Some(slo));
             let (switch, caches, limit) = (Some(Arc::new(switch)), Some(caches), Some(limit));
@@ -113,9 +113,9 @@ impl StorageTarget {
         let orders = Arc::new(classes.orders());
         let slo = NodeSlo::ordered_by(osds.clone(), Arc::clone(clock), orders);
         let stack = own_path(Stack::new(engine.clone()), classes, &slo, None);
-        let places = Places::in_rados(entry, osds)?;
+        let locations = RoutedLocations::in_rados(entry, osds)?;
         let routes = classes.routes();
-        let switch = NodeSwitch::open(stack.clone(), places, routes, Arc::clone(clock)).await?;
+        let switch = NodeSwitch::open(stack.clone(), locations, routes, Arc::clone(clock)).await?;
         let (embedded, rados, refusal, slo) = (None, Some(engine), None, Some(slo));
         let (switch, caches, limit) = (Some(Arc::new(switch)), None, None);
         Ok(Self { embedded, rados, refusal, slo, switch, caches, limit, stack, target })

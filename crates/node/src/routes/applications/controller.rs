@@ -309,9 +309,9 @@ impl ApplicationsTask {
             }
         }
         let objects: Vec<_> = objects.iter().map(ToString::to_string).collect();
-        let nodes = match self.switch.places().rados() {
+        let nodes = match self.switch.locations().rados() {
             Some(_) => self.switch.router().gateways(),
-            None => self.switch.places().nodes().values().cloned().collect(),
+            None => self.switch.locations().nodes().values().cloned().collect(),
         };
         let asked = nodes.iter().map(|node| {
             let objects = &objects;
@@ -345,7 +345,7 @@ impl ApplicationsTask {
             return None;
         }
         let transport = self.switch.transport().ok()?;
-        let asked = self.switch.places().nodes().values().map(|node| async move {
+        let asked = self.switch.locations().nodes().values().map(|node| async move {
             let input = Bytes::new();
             let asked = transport.ask(node, ROUTE_SERVICE, "caches", input, STATISTICS_TIME);
             serde_json::from_slice::<CacheReport>(&asked.await.ok()?).ok()

@@ -51,7 +51,7 @@ impl ProgramRun<'_> {
     /// # Errors
     /// The errors of the program; `Invalid` and `Unsupported` for unsafe rules.
     pub async fn run(self, task: &ApplicationsTask) -> Result<RunOutcome> {
-        let targets = task.switch.places().targets().await?;
+        let targets = task.switch.locations().targets().await?;
         let rules_before = self.routes.applications.get(self.name).map_or(vec![], rules_of);
         let input = ControlInput {
             now: task.clock.now_micros() as f64 / 1e6,
@@ -106,7 +106,7 @@ impl ProgramRun<'_> {
         }
         for rule in all.iter().flat_map(|(_, rules)| rules) {
             check_supported(rule)?;
-            if task.switch.places().rados().is_some() {
+            if task.switch.locations().rados().is_some() {
                 check_supported_on_ceph(rule)?;
             }
             let declared = rule.destination.program().and_then(|name| declarations.get(name));

@@ -56,7 +56,7 @@ impl CopyStore {
     pub async fn serve(&self, method: &str, input: Bytes) -> Result<Bytes> {
         let question = Question::decode(input)?;
         let object: ObjectId = question.object.parse()?;
-        if !self.switch.places().is_copy(&object) {
+        if !self.switch.locations().is_copy(&object) {
             return Err(Error::denied("the object does not store a copy").on(&object));
         }
         match (method, question.span) {
@@ -107,10 +107,10 @@ impl CopyStore {
     pub async fn list(&self, input: &[u8]) -> Result<CopyList> {
         let ask: CopyListAsk = serde_json::from_slice(input)
             .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
-        let places = self.switch.places();
-        let prefix = places.copy_prefix(&ask.home_target.parse()?)?;
+        let locations = self.switch.locations();
+        let prefix = locations.copy_prefix(&ask.home_target.parse()?)?;
         let after = ask.after.map(ObjectName::new).transpose()?;
-        let pool = places.pool().clone();
+        let pool = locations.pool().clone();
         let request = ListRequest { pool, after, prefix: prefix.clone(), limit: PAGE_NAMES };
         let listed = self.switch.base().list(request).await?;
         let home = |name: &ObjectName| name.as_str().strip_prefix(&prefix).map(str::to_owned);

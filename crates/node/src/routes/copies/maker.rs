@@ -15,7 +15,7 @@ use nacre_slo::background_tenant;
 use tokio::time::timeout;
 
 use crate::routes::NodeSwitch;
-use crate::routes::places::RoutedLocation;
+use crate::routes::routed_locations::RoutedLocation;
 use crate::routes::service::{Question, ROUTE_SERVICE};
 
 /// The most bytes of a piece.
@@ -37,7 +37,7 @@ impl NodeSwitch {
     async fn try_to_copy(&self, making: &Making) -> Result<ObjectStat, MakeFailure> {
         let object = &making.object;
         let place =
-            self.places().copy(object, &making.target).map_err(|error| match error.kind() {
+            self.locations().copy(object, &making.target).map_err(|error| match error.kind() {
                 ErrorKind::Invalid => MakeFailure::TooLarge,
                 _ => MakeFailure::Target,
             })?;

@@ -169,7 +169,7 @@ impl NodeSwitch {
         span: Span,
     ) -> Result<Bytes, ReadFailure> {
         let asked = async {
-            let place = self.places().copy(&request.header.object, target)?;
+            let place = self.locations().copy(&request.header.object, target)?;
             let question =
                 Question::new(self, &request.header, &place, Some(span), tag.encode()).encode()?;
             let transport = self.transport()?;

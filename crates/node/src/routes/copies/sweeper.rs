@@ -47,7 +47,7 @@ pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
         let is_rested = swept_at.is_none_or(|at| at.elapsed() >= SWEEP_REST);
         if is_rested && switch.core().copies.take_sweep() {
             swept_at = Some(Instant::now());
-            for (target, node) in switch.places().others() {
+            for (target, node) in switch.locations().others() {
                 if switch.sweep(&target, &node).await.is_err() {
                     switch.core().copies.not_dropped();
                 }
@@ -59,7 +59,7 @@ pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
 impl NodeSwitch {
     async fn drop_copy(&self, one: &CopyToDrop) {
         let dropped = async {
-            let place = self.places().copy(&one.object, &one.target)?;
+            let place = self.locations().copy(&one.object, &one.target)?;
             let drop = CopyDrop { tag: one.tag };
             self.ask_keeper(&place, "copy-drop", drop.encode()).await
         };
@@ -72,7 +72,7 @@ impl NodeSwitch {
     async fn sweep(&self, target: &TargetName, node: &NodeName) -> Result<()> {
         let mut after = None;
         loop {
-            let home_target = self.places().own().to_string();
+            let home_target = self.locations().own().to_string();
             let ask = CopyListAsk { home_target, after };
             let input = serde_json::to_vec(&ask).map_err(malformed)?;
             let transport = self.transport()?;

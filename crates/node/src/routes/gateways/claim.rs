@@ -117,7 +117,7 @@ impl Gateways {
         for address in addresses {
             self.engine.shut_out(address).await?;
         }
-        let mut pools = vec![self.switch.places().pool().clone()];
+        let mut pools = vec![self.switch.locations().pool().clone()];
         for pool in self.engine.placed_pools().await?.keys() {
             pools.push(pool.parse()?);
         }

@@ -24,13 +24,13 @@ const _: () = assert!(FORWARD_TIME.as_secs() > PATIENCE.as_secs());
 /// Which gateway routes IO, as this gateway knows it.
 #[derive(Debug)]
 pub(in super::super) struct Router {
-    known: watch::Sender<Known>,
+    known: watch::Sender<RouterState>,
     /// All gateways.
     gateways: Mutex<Vec<NodeName>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Known {
+enum RouterState {
     This,
     /// Another one; `None` while there is none.
     Other(Option<NodeName>),
@@ -40,7 +40,7 @@ impl Router {
     /// If nodes keep the objects, the switch of each node routes the IO on its objects. Of
     /// gateways, only one routes, and it is not known yet which.
     pub fn new(is_gateway: bool) -> Self {
-        let known = if is_gateway { Known::Other(None) } else { Known::This };
+        let known = if is_gateway { RouterState::Other(None) } else { RouterState::This };
         Self { known: watch::Sender::new(known), gateways: Mutex::default() }
     }
 
@@ -55,25 +55,25 @@ impl Router {
 
     /// Whether this node routes.
     pub fn is_this(&self) -> bool {
-        *self.known.borrow() == Known::This
+        *self.known.borrow() == RouterState::This
     }
 
     /// Returns once this node routes.
     pub async fn until_this(&self) {
         let mut known = self.known.subscribe();
         // The sender is a field of this value, so it exists.
-        let _ = known.wait_for(|known| *known == Known::This).await;
+        let _ = known.wait_for(|known| *known == RouterState::This).await;
     }
 
     pub fn note_this(&self) {
-        self.known.send_replace(Known::This);
+        self.known.send_replace(RouterState::This);
     }
 
     /// A router that was replaced was also shut out, so a router stays one until its process ends.
     pub fn note_other(&self, node: Option<NodeName>) {
         self.known.send_if_modified(|known| {
-            let new = Known::Other(node);
-            let is_new = *known != Known::This && *known != new;
+            let new = RouterState::Other(node);
+            let is_new = *known != RouterState::This && *known != new;
             if is_new {
                 *known = new;
             }
@@ -85,9 +85,9 @@ impl Router {
     async fn known(&self) -> Option<NodeName> {
         let mut known = self.known.subscribe();
         // The sender is a field of this value, so it exists.
-        let known = known.wait_for(|known| *known != Known::Other(None)).await;
+        let known = known.wait_for(|known| *known != RouterState::Other(None)).await;
         match known.as_deref() {
-            Ok(Known::Other(node)) => node.clone(),
+            Ok(RouterState::Other(node)) => node.clone(),
             _ => None,
         }
     }

@@ -121,7 +121,7 @@ impl Gateways {
     /// # Errors
     /// Those of the store; `Corrupt`.
     pub async fn record(&self) -> Result<Record> {
-        let object = self.switch.places().record()?;
+        let object = self.switch.locations().record()?;
         record::load(self.switch.base(), &object, self.switch.name()).await
     }
 

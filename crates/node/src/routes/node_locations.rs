@@ -1,4 +1,4 @@
-//! `NodePlaces`: where routed bytes are stored in a cluster whose nodes keep the objects.
+//! `NodeLocations`: where routed bytes are stored in a cluster whose nodes keep the objects.
 //!
 //! The destination of a rule decides the name of the object that keeps the bytes:
 //!
@@ -20,7 +20,7 @@ use nacre_object::{NodeName, ObjectId, ObjectName, PoolName, Result, TargetName}
 use nacre_placement::{Placement, Target};
 use nacre_route::{Destination, NAMED_OBJECTS, ROUTED_POOL};
 
-use super::places::{RoutedLocation, no_destination, no_target};
+use super::routed_locations::{RoutedLocation, no_destination, no_target};
 
 const SPREAD: &str = "spread/";
 const COPY: &str = "copy:";
@@ -30,7 +30,7 @@ const MAX_TAGS: u32 = 16_384;
 
 /// Computes which object, on which node, keeps routed bytes.
 #[derive(Debug)]
-pub(super) struct NodePlaces {
+pub(super) struct NodeLocations {
     placement: Placement,
     own: TargetName,
     nodes: BTreeMap<TargetName, NodeName>,
@@ -38,7 +38,7 @@ pub(super) struct NodePlaces {
     pool: PoolName,
 }
 
-impl NodePlaces {
+impl NodeLocations {
     /// For one node of a cluster whose nodes keep objects themselves.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! `RadosPlaces`: where a gateway to Ceph stores routed bytes.
+//! `RadosLocations`: where a gateway to Ceph stores routed bytes.
 //!
 //! RADOS computes the OSDs of an object from the object's name. So the gateway chooses the name of
 //! the object that keeps routed bytes: `{N}POOL/NAME` with the smallest number `N` for which the
@@ -19,7 +19,7 @@ use nacre_object::{Error, NodeName, ObjectId, ObjectName, PoolName, Result, Targ
 use nacre_route::{Destination, NAMED_OBJECTS};
 use nacre_slo::{Located, TargetOf};
 
-use super::places::{RoutedLocation, no_destination, no_target};
+use super::routed_locations::{RoutedLocation, no_destination, no_target};
 use crate::osd_targets::OsdTargets;
 
 /// How many names are tried at most. If an OSD is the primary of one in a thousand placement
@@ -33,14 +33,14 @@ const RECORD: &str = "record";
 
 /// Computes which object keeps routed bytes in RADOS.
 #[derive(Debug)]
-pub(super) struct RadosPlaces {
+pub(super) struct RadosLocations {
     own: TargetName,
     nodes: BTreeMap<TargetName, NodeName>,
     pool: PoolName,
     osds: OsdTargets,
 }
 
-impl RadosPlaces {
+impl RadosLocations {
     pub(super) fn new(own: TargetName, node: NodeName, pool: PoolName, osds: OsdTargets) -> Self {
         let nodes = [(own.clone(), node)].into();
         Self { own, nodes, pool, osds }

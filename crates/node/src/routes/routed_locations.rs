@@ -1,9 +1,9 @@
-//! `Places` computes where routed bytes are stored: which object keeps the bytes of another object
-//! that a rule has sent elsewhere.
+//! `RoutedLocations` computes where routed bytes are stored: which object keeps the bytes of another
+//! object that a rule has sent elsewhere.
 //!
 //! Routed bytes lie in the pool [`ROUTED_POOL`], which clients can neither read, write nor list. If
-//! nodes keep the objects, the object with routed bytes is on another node ([`NodePlaces`]). On
-//! Ceph it is on another OSD, and the gateway reaches it as any object ([`RadosPlaces`]).
+//! nodes keep the objects, the object with routed bytes is on another node ([`NodeLocations`]). On
+//! Ceph it is on another OSD, and the gateway reaches it as any object ([`RadosLocations`]).
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use nacre::{ClusterFile, NodeEntry};
 use nacre_object::{Error, NodeName, ObjectId, PoolName, Result, TargetName};
 use nacre_route::{Destination, ROUTED_POOL};
 
-use super::node_places::NodePlaces;
-use super::rados_places::RadosPlaces;
+use super::node_locations::NodeLocations;
+use super::rados_locations::RadosLocations;
 use crate::osd_targets::OsdTargets;
 
 /// The place of an object's bytes away from home.
@@ -25,56 +25,57 @@ pub(super) struct RoutedLocation {
 
 /// Computes which object keeps routed bytes, and by which node it is reached.
 #[derive(Debug)]
-pub struct Places {
+pub struct RoutedLocations {
     kind: Kind,
     pool: PoolName,
 }
 
 #[derive(Debug)]
 enum Kind {
-    Nodes(NodePlaces),
-    Rados(RadosPlaces),
+    Nodes(NodeLocations),
+    Rados(RadosLocations),
 }
 
-impl Places {
-    /// `Places` for one node of a cluster whose nodes keep objects themselves.
+impl RoutedLocations {
+    /// `RoutedLocations` for one node of a cluster whose nodes keep objects themselves.
     ///
     /// # Errors
     /// `Invalid` if the cluster's file allows no placement.
     pub fn of(file: &ClusterFile, entry: &NodeEntry) -> Result<Self> {
-        let kind = Kind::Nodes(NodePlaces::of(file, entry)?);
+        let kind = Kind::Nodes(NodeLocations::of(file, entry)?);
         Ok(Self { kind, pool: PoolName::new(ROUTED_POOL)? })
     }
 
-    /// `Places` for a gateway to Ceph.
+    /// `RoutedLocations` for a gateway to Ceph.
     ///
     /// # Errors
     /// `Invalid` if the gateway's name is malformed.
     pub(crate) fn in_rados(entry: &NodeEntry, osds: OsdTargets) -> Result<Self> {
         let pool = PoolName::new(ROUTED_POOL)?;
-        let places = RadosPlaces::new(entry.target()?, entry.node_name()?, pool.clone(), osds);
-        Ok(Self { kind: Kind::Rados(places), pool })
+        let locations =
+            RadosLocations::new(entry.target()?, entry.node_name()?, pool.clone(), osds);
+        Ok(Self { kind: Kind::Rados(locations), pool })
     }
 
     /// The node's own target. On Ceph, it is the name of the gateway.
     pub fn own(&self) -> &TargetName {
         match &self.kind {
-            Kind::Nodes(places) => places.own(),
-            Kind::Rados(places) => places.own(),
+            Kind::Nodes(locations) => locations.own(),
+            Kind::Rados(locations) => locations.own(),
         }
     }
 
-    /// The places on Ceph, if the objects are there.
-    pub(super) fn rados(&self) -> Option<&RadosPlaces> {
+    /// The locations on Ceph, if the objects are there.
+    pub(super) fn rados(&self) -> Option<&RadosLocations> {
         match &self.kind {
             Kind::Nodes(_) => None,
-            Kind::Rados(places) => Some(places),
+            Kind::Rados(locations) => Some(locations),
         }
     }
 
-    fn nodes_only(&self) -> Result<&NodePlaces> {
+    fn nodes_only(&self) -> Result<&NodeLocations> {
         match &self.kind {
-            Kind::Nodes(places) => Ok(places),
+            Kind::Nodes(locations) => Ok(locations),
             Kind::Rados(_) => {
                 Err(Error::unsupported("a gateway to Ceph makes no copies of objects")
                     .hint("RADOS keeps copies of objects by itself"))
@@ -85,8 +86,8 @@ impl Places {
     /// The nodes of all targets. On Ceph, only the gateway itself.
     pub(super) fn nodes(&self) -> &BTreeMap<TargetName, NodeName> {
         match &self.kind {
-            Kind::Nodes(places) => places.nodes(),
-            Kind::Rados(places) => places.nodes(),
+            Kind::Nodes(locations) => locations.nodes(),
+            Kind::Rados(locations) => locations.nodes(),
         }
     }
 
@@ -96,8 +97,8 @@ impl Places {
     /// `Unavailable` if Ceph does not answer.
     pub(super) async fn targets(&self) -> Result<Vec<TargetName>> {
         match &self.kind {
-            Kind::Nodes(places) => Ok(places.nodes().keys().cloned().collect()),
-            Kind::Rados(places) => places.targets().await,
+            Kind::Nodes(locations) => Ok(locations.nodes().keys().cloned().collect()),
+            Kind::Rados(locations) => locations.targets().await,
         }
     }
 
@@ -105,8 +106,8 @@ impl Places {
     /// about all objects.
     pub fn holder(&self, object: &ObjectId) -> &TargetName {
         match &self.kind {
-            Kind::Nodes(places) => places.holder(object),
-            Kind::Rados(places) => places.own(),
+            Kind::Nodes(locations) => locations.holder(object),
+            Kind::Rados(locations) => locations.own(),
         }
     }
 
@@ -119,8 +120,8 @@ impl Places {
     /// the same object.
     pub(super) fn record(&self) -> Result<ObjectId> {
         match &self.kind {
-            Kind::Nodes(places) => places.record(),
-            Kind::Rados(places) => places.record(),
+            Kind::Nodes(locations) => locations.record(),
+            Kind::Rados(locations) => locations.record(),
         }
     }
 
@@ -143,12 +144,12 @@ impl Places {
 
     /// Whether an object stores a copy at this node.
     pub(super) fn is_copy(&self, object: &ObjectId) -> bool {
-        self.nodes_only().is_ok_and(|places| places.is_copy(object))
+        self.nodes_only().is_ok_and(|locations| locations.is_copy(object))
     }
 
     /// The other targets with their nodes. Empty on Ceph.
     pub(super) fn others(&self) -> Vec<(TargetName, NodeName)> {
-        self.nodes_only().map(NodePlaces::others).unwrap_or_default()
+        self.nodes_only().map(NodeLocations::others).unwrap_or_default()
     }
 
     /// Chooses the object for a write of the object `home`, if the destination leaves the choice.
@@ -164,7 +165,7 @@ impl Places {
     ) -> Result<Option<Destination>> {
         match &self.kind {
             Kind::Nodes(_) => Ok(None),
-            Kind::Rados(places) => places.choose(home, to).await,
+            Kind::Rados(locations) => locations.choose(home, to).await,
         }
     }
 
@@ -180,16 +181,16 @@ impl Places {
         to: &Destination,
     ) -> Result<Option<RoutedLocation>> {
         match &self.kind {
-            Kind::Nodes(places) => places.place(home, to),
-            Kind::Rados(places) => places.place(to),
+            Kind::Nodes(locations) => locations.place(home, to),
+            Kind::Rados(locations) => locations.place(to),
         }
     }
 
     /// The destination that sends bytes to an object of the pool, if one does.
     pub(super) fn destination(&self, object: &ObjectId) -> Option<Destination> {
         match &self.kind {
-            Kind::Nodes(places) => places.destination(object),
-            Kind::Rados(places) => places.destination(object),
+            Kind::Nodes(locations) => locations.destination(object),
+            Kind::Rados(locations) => locations.destination(object),
         }
     }
 
@@ -197,8 +198,8 @@ impl Places {
     /// itself finds all of them.
     pub(super) fn keepers(&self, to: &Destination) -> Vec<NodeName> {
         match &self.kind {
-            Kind::Nodes(places) => places.keepers(to),
-            Kind::Rados(places) => places.nodes().values().cloned().collect(),
+            Kind::Nodes(locations) => locations.keepers(to),
+            Kind::Rados(locations) => locations.nodes().values().cloned().collect(),
         }
     }
 }
