@@ -10,7 +10,8 @@ use crate::{Error, Result};
 fn check_identifier(what: &str, text: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if text.is_empty() || text.len() > MAX_IDENTIFIER_BYTES || !text.chars().all(allowed) {
-        return Err(Error::invalid(format!("{text:?} is not a {what} name"))
+        let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        return Err(Error::invalid(format!("{text:?} is not {article} {what} name"))
             .hint(format!("use 1 to {MAX_IDENTIFIER_BYTES} letters, digits, '.', '_' or '-'")));
     }
     Ok(())
@@ -207,6 +208,11 @@ impl ObjectId {
     /// The object `name` of `pool`.
     pub fn new(pool: PoolName, name: ObjectName) -> Self {
         Self { pool, name }
+    }
+
+    /// The pool, a slash and the name. Quicker than `to_string`, which formats.
+    pub fn text(&self) -> String {
+        [self.pool.as_str(), "/", self.name.as_str()].concat()
     }
 }
 

@@ -12,6 +12,7 @@ mod control;
 mod controller;
 mod copies;
 mod endpoint;
+mod fast_hash;
 mod file;
 pub mod limits;
 mod model;
@@ -42,6 +43,7 @@ pub use endpoint::{
     NAMED_OBJECTS, ROUTED_CLASS, ROUTED_POOL, RoutedDrop, RoutedSpans, RoutedWrite, outrun_by,
     routed_class,
 };
+pub use fast_hash::{FastHashMap, FastHashSet};
 pub use file::{
     APPLICATION_PREFIX, CONTROL_PREFIX, Grant, Insertion, Location, Routes, StoredApplication,
     StoredInsertion, Topology,
@@ -51,10 +53,10 @@ pub use model::{
     ObjectMatch, Operation, Operations, Options, Pattern, Prepare, Programs, Replies, Rule, RuleId,
     Scatter, SourceMatch, Span, SwitchName, Take, Touch, longest_prefix_first, touches,
 };
-pub use plan::{Piece, PieceReply, Plan, join, plan};
+pub use plan::{Piece, PieceOps, PieceReply, Plan, join, plan};
 #[cfg(feature = "programs")]
 pub use program::{Decision, LiveRoutes, RouteHook, RouteProgram};
-pub use rules::{Placement, RuleTable, Segment};
+pub use rules::{Placement, PrefixMap, RuleTable, Segment};
 pub use shards::{
     CacheDemand, ExactCurve, MissRatioCurve, ReadProfile, Shards, allocate_by_hull,
     allocate_exactly, divide_cache,

@@ -6,7 +6,7 @@ mod common;
 use bytes::Bytes;
 use common::rules;
 use nacre_object::{Error, ErrorKind, Op, OpResult, Reply, Request};
-use nacre_route::{Plan, RuleTable, join, plan};
+use nacre_route::{Piece, RuleTable, join, plan};
 
 fn table(text: &[&str]) -> RuleTable {
     let mut table = RuleTable::default();
@@ -26,33 +26,33 @@ fn write(offset: u64, text: &'static str) -> Op {
     Op::Write { offset, data: Bytes::from_static(text.as_bytes()) }
 }
 
-fn ways(plan: &Plan) -> Vec<(Option<i64>, Op)> {
-    plan.pieces.iter().map(|piece| (piece.rule.map(|rule| rule.0), piece.ops[0].clone())).collect()
+/// Plans a request of one op. Returns the rule and the op of each piece.
+fn ways(table: &RuleTable, op: Op) -> Vec<(Option<i64>, Op)> {
+    let request = request(vec![op]);
+    let plan = plan(table, &request, None, None).unwrap();
+    let way = |piece: &Piece| (piece.rule.map(|rule| rule.0), piece.ops.of(&request)[0].clone());
+    plan.pieces.iter().map(way).collect()
 }
 
 #[test]
 fn a_read_over_a_routed_and_an_unrouted_range_is_split() {
     let table = table(&["* r data/x 4..8 -> object spill/x"]);
-    let plan = plan(&table, &request(vec![read(0, 16)]), None, None).unwrap();
     let expected = [(None, read(0, 4)), (Some(0), read(4, 4)), (None, read(8, 8))];
-    assert_eq!(ways(&plan), expected);
+    assert_eq!(ways(&table, read(0, 16)), expected);
 }
 
 #[test]
 fn a_write_is_split_with_its_bytes() {
     let table = table(&["* w data/x 4..8 -> object spill/x"]);
-    let plan = plan(&table, &request(vec![write(2, "abcd")]), None, None).unwrap();
-    assert_eq!(ways(&plan), [(None, write(2, "ab")), (Some(0), write(4, "cd"))]);
+    assert_eq!(ways(&table, write(2, "abcd")), [(None, write(2, "ab")), (Some(0), write(4, "cd"))]);
 }
 
 #[test]
 fn adjacent_ranges_with_the_same_destination_are_one_piece() {
     let one_way = ["* r data/x 0..4 -> object spill/x", "* r data/x 4..8 -> object spill/x"];
     let table = table(&one_way);
-    let whole = plan(&table, &request(vec![read(0, 8)]), None, None).unwrap();
-    assert_eq!(ways(&whole), [(Some(0), read(0, 8))]);
-    let more = plan(&table, &request(vec![read(0, 10)]), None, None).unwrap();
-    assert_eq!(ways(&more), [(Some(0), read(0, 8)), (None, read(8, 2))]);
+    assert_eq!(ways(&table, read(0, 8)), [(Some(0), read(0, 8))]);
+    assert_eq!(ways(&table, read(0, 10)), [(Some(0), read(0, 8)), (None, read(8, 2))]);
 }
 
 #[test]

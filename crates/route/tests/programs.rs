@@ -9,9 +9,9 @@ use bytes::Bytes;
 use common::rules;
 use nacre_object::{Error, ErrorKind, Op, Request};
 use nacre_route::{
-    Command, Declared, Destination, Event, FindingKind, Header, IoId, Order, Outcome, ProgramAsk,
-    ProgramDecision, Programs, Record, RefusedIo, Routes, Rule, RuleChange, Switch, SwitchRules,
-    Term, Wanted, check,
+    Command, Declared, Destination, Event, FindingKind, Header, IoId, Order, Outcome, PieceOps,
+    ProgramAsk, ProgramDecision, Programs, Record, RefusedIo, Routes, Rule, RuleChange, Switch,
+    SwitchRules, Term, Wanted, check,
 };
 
 const NOW: Duration = Duration::ZERO;
@@ -98,10 +98,11 @@ fn told(commands: &[Command]) -> Vec<String> {
     let tell = |command: &Command| match command {
         Command::Forward { io, destination, ops, .. } => {
             let to = destination.as_ref().map_or("on".to_owned(), Destination::to_string);
-            let bytes = match ops.as_slice() {
-                [Op::Write { offset, data }] => format!(" {offset}+{}", data.len()),
-                [Op::Read { offset, length }] => format!(" {offset}+{length}"),
-                _ => String::new(),
+            let bytes = match ops {
+                PieceOps::Part(Op::Write { offset, data }) => format!(" {offset}+{}", data.len()),
+                PieceOps::Part(Op::Read { offset, length }) => format!(" {offset}+{length}"),
+                PieceOps::Part(op) => panic!("{op:?} is not divided"),
+                PieceOps::All => String::new(),
             };
             format!("{}{bytes} to {to}", io.0)
         }
@@ -179,18 +180,18 @@ fn an_io_waits_until_its_program_has_decided() {
     let (_, _, questions) = asks(&asked);
     assert_eq!(questions[0].io.to_string(), "entity:local tenant:default w data/x 0..4");
     assert_eq!(read(&mut switch, 2, 0, 4), [], "a read of the same bytes keeps its order");
-    assert_eq!(told(&read(&mut switch, 3, 100, 4)), ["3 100+4 to on"], "other bytes go on");
+    assert_eq!(told(&read(&mut switch, 3, 100, 4)), ["3 to on"], "other bytes go on");
     assert_eq!(switch.handle(NOW, Event::Tick), [], "nobody is asked twice");
-    assert_eq!(told(&decide(&mut switch, &asked, "target t1")), ["1 0+4 to target t1"]);
+    assert_eq!(told(&decide(&mut switch, &asked, "target t1")), ["1 to target t1"]);
     let finished = done(&mut switch, 1);
-    assert_eq!(told(&finished), ["1 finished", "2 0+4 to target t1"], "reads follow the write");
+    assert_eq!(told(&finished), ["1 finished", "2 to target t1"], "reads follow the write");
 }
 
 #[test]
 fn no_program_is_asked_about_bytes_whose_rule_names_none() {
     let mut switch = serving(&["* w data/x 0..4 -> target t1 follow", RULE]);
-    assert_eq!(told(&write(&mut switch, 1, 0)), ["1 0+4 to target t1"]);
-    assert_eq!(told(&read(&mut switch, 2, 8, 4)), ["2 8+4 to on"]);
+    assert_eq!(told(&write(&mut switch, 1, 0)), ["1 to target t1"]);
+    assert_eq!(told(&read(&mut switch, 2, 8, 4)), ["2 to on"]);
     let asked = write(&mut switch, 3, 2);
     let (_, _, questions) = asks(&asked);
     let spans: Vec<_> = questions.iter().map(|ask| ask.io.span.unwrap().to_string()).collect();
@@ -208,7 +209,7 @@ fn a_failing_program_fails_only_the_io_it_was_asked_about() {
     let (object, decided) = (questions[0].io.object.clone(), Err(RefusedIo(Error::invalid("oh"))));
     let failed = switch.handle(NOW, Event::ProgramsDecided { io, object, term, decided });
     assert_eq!(told(&failed), ["1 refused: oh"]);
-    assert_eq!(told(&decide(&mut switch, &second, "home")), ["2 100+4 to home"]);
+    assert_eq!(told(&decide(&mut switch, &second, "home")), ["2 to home"]);
     let third = write(&mut switch, 3, 200);
     let refused = told(&decide(&mut switch, &third, "target t9"));
     assert!(refused[0].contains("does not declare the destination \"target t9\""), "{refused:?}");
@@ -221,7 +222,7 @@ fn a_switch_ignores_a_decision_of_a_replaced_version() {
     let again = install(&mut switch, 2, 2, &[RULE]);
     assert_eq!(told(&again[1..]), ["1 asks version 2"]);
     assert_eq!(decide(&mut switch, &asked, "target t1"), []);
-    assert_eq!(told(&decide(&mut switch, &again, "target t2")), ["1 0+4 to target t2"]);
+    assert_eq!(told(&decide(&mut switch, &again, "target t2")), ["1 to target t2"]);
 }
 
 #[test]
@@ -246,9 +247,9 @@ fn a_rule_that_a_program_inserts_decides_instead_of_the_program() {
     let asked = write(&mut switch, 1, 0);
     let changes = [insert("* w data/x 0..6", "target t2")];
     let sent = decide_with(&mut switch, &asked, "target t1", &changes);
-    assert_eq!(told(&sent), ["1 0+4 to target t1"], "the decision is about the IO itself");
+    assert_eq!(told(&sent), ["1 to target t1"], "the decision is about the IO itself");
     done(&mut switch, 1);
-    assert_eq!(told(&write(&mut switch, 2, 0)), ["2 0+4 to target t2"]);
+    assert_eq!(told(&write(&mut switch, 2, 0)), ["2 to target t2"]);
     done(&mut switch, 2);
     let asked = write(&mut switch, 3, 4);
     assert_eq!(asks(&asked).2[0].io.span.unwrap().to_string(), "6..8");
@@ -279,7 +280,7 @@ fn inserted_rules_last_until_the_rule_or_version_of_their_program_changes() {
     decide_with(&mut switch, &asked, "target t1", &[insert("* w data/x", "target t2")]);
     done(&mut switch, 1);
     install(&mut switch, 2, 1, &["* w data/y -> target t1 follow", RULE]);
-    assert_eq!(told(&write(&mut switch, 2, 0)), ["2 0+4 to target t2"]);
+    assert_eq!(told(&write(&mut switch, 2, 0)), ["2 to target t2"]);
     done(&mut switch, 2);
     install(&mut switch, 3, 2, &["* w data/y -> target t1 follow", RULE]);
     assert_eq!(told(&write(&mut switch, 3, 0)), ["3 asks version 2"]);

@@ -1,11 +1,13 @@
 //! `Concern`: the objects whose IO must go through the switch. All other IO passes at once.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use nacre_object::ObjectId;
-use nacre_route::{Destination, Follow, ObjectMatch, Pattern, Record, Rule};
+use nacre_route::{
+    Destination, FastHashSet, Follow, ObjectMatch, Pattern, PrefixMap, Record, Rule,
+};
 
 /// The objects whose IO must go through the switch.
 #[derive(Debug, Default)]
@@ -30,10 +32,11 @@ pub(super) fn is_scattering(rule: &&Rule) -> bool {
 /// the number of names and prefixes.
 #[derive(Debug, Default)]
 pub(super) struct Matches {
-    exact: HashSet<ObjectId>,
+    exact: FastHashSet<ObjectId>,
     /// None of them begins with another.
     prefixes: BTreeSet<String>,
-    patterns: Vec<Pattern>,
+    /// By literal prefix.
+    patterns: PrefixMap<BTreeSet<Pattern>>,
 }
 
 impl Concern {
@@ -77,13 +80,15 @@ impl Concern {
 
 impl Matches {
     pub fn of<'a>(all: impl Iterator<Item = &'a ObjectMatch>) -> Self {
-        let (mut exact, mut prefixes) = (HashSet::new(), BTreeSet::new());
-        let mut patterns = BTreeSet::new();
+        let (mut exact, mut prefixes) = (FastHashSet::default(), BTreeSet::new());
+        let mut patterns = PrefixMap::<BTreeSet<Pattern>>::default();
         for one in all {
             match one {
                 ObjectMatch::Exact(object) => drop(exact.insert(object.clone())),
                 ObjectMatch::Prefix(prefix) => drop(prefixes.insert(prefix.clone())),
-                ObjectMatch::Pattern(pattern) => drop(patterns.insert(pattern.clone())),
+                ObjectMatch::Pattern(pattern) => {
+                    patterns.entry(pattern.literal_prefix()).insert(pattern.clone());
+                }
             }
         }
         // In sorted order, a prefix comes right before all prefixes that begin with it.
@@ -93,7 +98,7 @@ impl Matches {
                 shortest.insert(prefix);
             }
         }
-        Self { exact, prefixes: shortest, patterns: patterns.into_iter().collect() }
+        Self { exact, prefixes: shortest, patterns }
     }
 
     fn is_empty(&self) -> bool {
@@ -107,12 +112,15 @@ impl Matches {
         if self.prefixes.is_empty() && self.patterns.is_empty() {
             return false;
         }
-        let text = object.to_string();
+        let text = object.text();
         // No prefix begins with another, so only the last prefix at or before the text can match.
         let up_to = (Bound::Unbounded, Bound::Included(text.as_str()));
         let prefix = self.prefixes.range::<str, _>(up_to).next_back();
-        prefix.is_some_and(|prefix| text.starts_with(prefix.as_str()))
-            || self.patterns.iter().any(|pattern| pattern.matches(&text))
+        let mut is_found = prefix.is_some_and(|prefix| text.starts_with(prefix.as_str()));
+        self.patterns.each_prefix_of(&text, |patterns| {
+            is_found |= patterns.iter().any(|pattern| pattern.matches(&text));
+        });
+        is_found
     }
 }
 

@@ -13,8 +13,8 @@ use nacre_object::{
     TargetName,
 };
 use nacre_route::{
-    Copies, CopySettings, Event, IoId, ObjectMatch, Order, OrderAnswer, Record, Rule, Span, Switch,
-    Term, touches,
+    Copies, CopySettings, Event, IoId, ObjectMatch, Order, OrderAnswer, Outcome, Record, Rule,
+    Span, Switch, Term, touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -27,6 +27,7 @@ use super::routed_locations::RoutedLocations;
 use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
 use super::switch_core::Core;
 use super::work::Work;
+use crate::completed::Completed;
 
 /// How many changes of routed bytes are queued for a slow watcher. A watcher that is further behind
 /// receives `Lost` and knows that it missed some changes.
@@ -59,6 +60,14 @@ pub struct NodeSwitch {
     changes: broadcast::Sender<ObjectId>,
     /// The record as the node found it when it started.
     loaded: Record,
+}
+
+/// What the pure switch says of an IO that has arrived.
+enum Begun {
+    /// It goes where it was going, as a whole: through these layers.
+    AtHome(Stack, Arc<Request>),
+    /// What is to do now, and where the reply comes.
+    Routed(Vec<Work>, oneshot::Receiver<Result<Reply>>),
 }
 
 impl fmt::Debug for NodeSwitch {
@@ -317,31 +326,62 @@ impl NodeSwitch {
         homeward: Option<Span>,
     ) -> Result<Reply> {
         let io = IoId(self.number());
-        let (reply, replied) = oneshot::channel();
         let home = self.home_of(&request.header.object).await?;
-        let request = Arc::new(request);
-        let live =
-            Live { request: Arc::clone(&request), next, reply, pieces: vec![], routed_end: 0 };
-        let event = match homeward {
-            Some(span) => Event::ArrivedHomeward { io, request, span },
-            None => Event::Arrived { io, request, via: None, home, term: None },
-        };
-        let works = {
-            let mut core = self.core();
-            let object = &live.request.header.object;
-            let moves = || core.switch.table().made_over(object, Span::WHOLE).is_some();
-            if live.request.ops.iter().any(Op::is_write) || (homeward.is_some() && moves()) {
-                // The IO may have begun before the rule that allows copies.
-                let object = object.clone();
-                core.copies.leave_read_set(&object);
+        match self.begin(io, next, Arc::new(request), home, homeward) {
+            Begun::AtHome(next, request) => {
+                Completed::of(Arc::clone(self).run_at_home(io, next, request)).await
             }
-            core.live.insert(io, live);
-            core.step(self.clock.monotonic(), event)
+            Begun::Routed(works, replied) => {
+                self.work_through(io, works).await;
+                replied.await.unwrap_or_else(|_| {
+                    Err(Error::unavailable("the node is stopping").hint("try again"))
+                })
+            }
+        }
+    }
+
+    /// Passes an IO to the pure switch.
+    fn begin(
+        &self,
+        io: IoId,
+        next: Stack,
+        request: Arc<Request>,
+        home: Option<TargetName>,
+        homeward: Option<Span>,
+    ) -> Begun {
+        let own = Arc::clone(&request);
+        let event = match homeward {
+            Some(span) => Event::ArrivedHomeward { io, request: own, span },
+            None => Event::Arrived { io, request: own, via: None, home, term: None },
         };
-        self.work_through(io, works).await;
-        replied
-            .await
-            .unwrap_or_else(|_| Err(Error::unavailable("the node is stopping").hint("try again")))
+        let mut core = self.core();
+        let object = &request.header.object;
+        let moves = || core.switch.table().made_over(object, Span::WHOLE).is_some();
+        if request.ops.iter().any(Op::is_write) || (homeward.is_some() && moves()) {
+            // The IO may have begun before the rule that allows copies.
+            core.copies.leave_read_set(object);
+        }
+        let commands = core.switch.handle(self.clock.monotonic(), event);
+        if homeward.is_none() && core.only_goes_home(object, &commands) {
+            return Begun::AtHome(next, request);
+        }
+        let (reply, replied) = oneshot::channel();
+        core.live.insert(io, Live { request, next, reply, pieces: vec![], routed_end: 0 });
+        Begun::Routed(core.obey(commands), replied)
+    }
+
+    /// Runs an IO that rules leave where it was going. Most IO is such, so it gets no state but that
+    /// in the pure switch.
+    async fn run_at_home(
+        self: Arc<Self>,
+        io: IoId,
+        next: Stack,
+        request: Arc<Request>,
+    ) -> Result<Reply> {
+        let reply = next.submit(Request::clone(&request)).await;
+        let outcome = if reply.is_ok() { Outcome::Done } else { Outcome::Failed };
+        self.handle(Event::PieceDone { io, piece: 0, outcome });
+        reply
     }
 
     /// The target that holds an object, if rules may depend on it.

@@ -1,5 +1,6 @@
 //! Sends the pieces of an IO: to the home, or to the object that keeps routed bytes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,8 +9,8 @@ use nacre_object::{
     Stack, Store,
 };
 use nacre_route::{
-    Destination, IoId, Outcome, Placement, RoutedDrop, RoutedWrite, Span, Stamp, SwitchName,
-    outrun_by,
+    Destination, IoId, Outcome, PieceOps, Placement, RoutedDrop, RoutedWrite, Span, Stamp,
+    SwitchName, outrun_by,
 };
 use tokio::time::{Instant, sleep};
 
@@ -32,11 +33,12 @@ pub(super) const MOVED_BYTES: u64 = 1 << 20;
 pub(super) struct PieceWork {
     pub io: IoId,
     pub piece: usize,
-    pub header: IoHeader,
+    /// The request of the client.
+    pub request: Arc<Request>,
     /// The layers to the object on this node.
     pub next: Stack,
     pub destination: Option<Destination>,
-    pub ops: Vec<Op>,
+    pub ops: PieceOps,
     pub counter: u64,
     /// The bytes that are brought home first.
     pub homeward: Option<Span>,
@@ -58,9 +60,9 @@ impl PieceWork {
 
     /// Brings bytes home, and then runs the request there.
     async fn run_homeward(self, switch: &NodeSwitch, span: Span) -> (Outcome, Result<Reply>) {
-        let object = self.header.object.clone();
+        let object = self.request.header.object.clone();
         let brought = async {
-            settle_doubts(switch, &self.header, span).await?;
+            settle_doubts(switch, &self.request.header, span).await?;
             let placed = switch.core().table().placed(&object, span);
             for placement in &placed {
                 self.bring_home(switch, placement).await?;
@@ -71,13 +73,13 @@ impl PieceWork {
             return (Outcome::Failed, Err(error));
         }
         switch.core().homes.remove(&object);
-        let reply = self.next.submit(self.request(self.ops.clone())).await;
+        let reply = self.next.submit(self.request_of(self.ops.of(&self.request).to_vec())).await;
         // The bytes are home, even if the request failed there.
         (Outcome::Done, reply)
     }
 
     async fn bring_home(&self, switch: &NodeSwitch, placement: &Placement) -> Result<()> {
-        let object = &self.header.object;
+        let object = &self.request.header.object;
         let Some(place) = switch.locations().place(object, &placement.destination)? else {
             switch.core().switch.brought_home(object, placement.span);
             return Ok(());
@@ -95,7 +97,7 @@ impl PieceWork {
                     .hint("`nacre scrub` lists damaged objects"));
             }
             let write = Op::Write { offset: part.start(), data };
-            self.next.submit(self.request(vec![write])).await?;
+            self.next.submit(self.request_of(vec![write])).await?;
             let doubt = Doubt {
                 object: object.clone(),
                 span: part,
@@ -108,7 +110,7 @@ impl PieceWork {
                 core.switch.brought_home(object, part);
                 core.tally.brought_home(&placement.application, part.length());
             }
-            drop_or_doubt(switch, &self.header, doubt).await?;
+            drop_or_doubt(switch, &self.request.header, doubt).await?;
             at = part.end();
         }
         Ok(())
@@ -116,7 +118,7 @@ impl PieceWork {
 
     async fn run_plain(self, switch: &NodeSwitch) -> Result<(Outcome, Result<Reply>)> {
         let chosen = match &self.destination {
-            Some(to) => switch.locations().choose(&self.header.object, to).await?,
+            Some(to) => switch.locations().choose(&self.request.header.object, to).await?,
             None => None,
         };
         let Some(chosen) = chosen else {
@@ -135,9 +137,9 @@ impl PieceWork {
         switch: &NodeSwitch,
         destination: Option<&Destination>,
     ) -> Result<(Outcome, Result<Reply>)> {
-        let object = &self.header.object;
+        let object = &self.request.header.object;
         let place = destination.map_or(Ok(None), |to| switch.locations().place(object, to))?;
-        let [op] = self.ops.as_slice() else {
+        let [op] = self.ops.of(&self.request) else {
             return Err(Error::unsupported("a piece of an IO is one read or write"));
         };
         match (place, op) {
@@ -159,8 +161,9 @@ impl PieceWork {
             (None, op) => {
                 let is_write = op.is_write();
                 let span = span_of(op).unwrap_or(Span::WHOLE);
-                settle_doubts(switch, &self.header, span).await?;
-                let mut reply = self.next.submit(self.request(self.ops.clone())).await;
+                settle_doubts(switch, &self.request.header, span).await?;
+                let mut reply =
+                    self.next.submit(self.request_of(self.ops.of(&self.request).to_vec())).await;
                 if !is_write || reply.is_err() {
                     let outcome = if reply.is_ok() { Outcome::Done } else { Outcome::Failed };
                     return Ok((outcome, reply));
@@ -174,7 +177,7 @@ impl PieceWork {
                     };
                     let (object, span) = (object.clone(), placement.span);
                     let doubt = Doubt { object, span, place, counter: self.counter };
-                    if let Err(error) = drop_or_doubt(switch, &self.header, doubt).await {
+                    if let Err(error) = drop_or_doubt(switch, &self.request.header, doubt).await {
                         reply = Err(error);
                     }
                 }
@@ -191,12 +194,12 @@ impl PieceWork {
         offset: u64,
         data: &Bytes,
     ) -> Result<(Outcome, Result<Reply>)> {
-        let object = &self.header.object;
+        let object = &self.request.header.object;
         let span = Span::new(offset, offset.saturating_add(data.len() as u64));
         let span = span.ok_or_else(|| Error::invalid("a write of no bytes is not routed"))?;
         let version = self.home_version(switch).await?;
         // A doubt about the same place is harmless: the later write to that place ends it.
-        settle_doubts_elsewhere(switch, &self.header, span, &place).await?;
+        settle_doubts_elsewhere(switch, &self.request.header, span, &place).await?;
         let application = self.application.clone();
         let write = RoutedWrite {
             home: object.clone(),
@@ -205,7 +208,7 @@ impl PieceWork {
             offset,
             data: data.clone(),
         };
-        let question = Question::new(switch, &self.header, &place, None, write.encode());
+        let question = Question::new(switch, &self.request.header, &place, None, write.encode());
         let answer = match ask(switch, &place.node, "write", question).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -226,7 +229,7 @@ impl PieceWork {
             let Some(other) = other.filter(|other| *other != place) else { continue };
             let (object, span) = (object.clone(), placement.span);
             let doubt = Doubt { object, span, place: other, counter: self.counter };
-            if let Err(error) = drop_or_doubt(switch, &self.header, doubt).await {
+            if let Err(error) = drop_or_doubt(switch, &self.request.header, doubt).await {
                 return Ok((Outcome::Done, Err(error)));
             }
         }
@@ -236,7 +239,7 @@ impl PieceWork {
 
     /// Notes that a write may have arrived where reads of its bytes do not look.
     fn doubt_write(&self, switch: &NodeSwitch, span: Span, place: &RoutedLocation) {
-        let object = &self.header.object;
+        let object = &self.request.header.object;
         let is_there = |placement: &&Placement| {
             let to = switch.locations().place(object, &placement.destination);
             to.is_ok_and(|to| to.as_ref() == Some(place))
@@ -264,8 +267,8 @@ impl PieceWork {
         match self.look_home(switch).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let create = Op::Create { exclusive: false };
-                let version = self.next.submit(self.request(vec![create])).await?.version;
-                switch.core().homes.insert(self.header.object.clone(), version);
+                let version = self.next.submit(self.request_of(vec![create])).await?.version;
+                switch.core().homes.insert(self.request.header.object.clone(), version);
                 Ok(version)
             }
             looked => looked,
@@ -283,24 +286,24 @@ impl PieceWork {
 
     /// The version of the object at home.
     async fn look_home(&self, switch: &NodeSwitch) -> Result<u64> {
-        let object = &self.header.object;
+        let object = &self.request.header.object;
         // The lock must not be held while the object is looked at.
         let known = switch.core().homes.get(object);
         if let Some(version) = known {
             return Ok(version);
         }
-        let version = self.next.submit(self.request(vec![Op::Stat])).await?.version;
+        let version = self.next.submit(self.request_of(vec![Op::Stat])).await?.version;
         switch.core().homes.insert(object.clone(), version);
         Ok(version)
     }
 
     async fn read(&self, switch: &NodeSwitch, place: &RoutedLocation, span: Span) -> Result<Bytes> {
-        let question = Question::new(switch, &self.header, place, Some(span), Bytes::new());
+        let question = Question::new(switch, &self.request.header, place, Some(span), Bytes::new());
         ask(switch, &place.node, "read", question).await
     }
 
-    fn request(&self, ops: Vec<Op>) -> Request {
-        Request { header: self.header.clone(), ops }
+    fn request_of(&self, ops: Vec<Op>) -> Request {
+        Request { header: self.request.header.clone(), ops }
     }
 }
 

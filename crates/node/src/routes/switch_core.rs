@@ -2,11 +2,13 @@
 //! out the commands of the pure switch.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nacre_object::ObjectId;
 use nacre_route::{
-    Command, Copies, Event, IoId, OrderAnswer, Piece, PieceReply, RuleTable, Span, Switch,
+    Command, Copies, Destination, Event, FastHashMap, IoId, OrderAnswer, Piece, PieceOps,
+    PieceReply, RuleTable, Span, Switch,
 };
 use tokio::sync::oneshot;
 
@@ -20,7 +22,7 @@ use super::work::Work;
 /// The state that each IO may change.
 pub(super) struct Core {
     pub switch: Switch,
-    pub live: HashMap<IoId, Live>,
+    pub live: FastHashMap<IoId, Live>,
     pub orders: HashMap<u64, oneshot::Sender<OrderAnswer>>,
     pub tally: Tally,
     pub homes: Homes,
@@ -44,7 +46,7 @@ impl Core {
     pub fn new(switch: Switch, copies: Copies) -> Self {
         Self {
             switch,
-            live: HashMap::new(),
+            live: FastHashMap::default(),
             orders: HashMap::new(),
             tally: Tally::default(),
             homes: Homes::default(),
@@ -57,7 +59,28 @@ impl Core {
     /// node or a program.
     pub fn step(&mut self, now: Duration, event: Event) -> Vec<Work> {
         let commands = self.switch.handle(now, event);
+        self.obey(commands)
+    }
+
+    /// Carries out commands of the pure switch, and returns the work that has to wait for a store,
+    /// a node or a program.
+    pub fn obey(&mut self, commands: Vec<Command>) -> Vec<Work> {
         commands.into_iter().filter_map(|command| self.take(command)).collect()
+    }
+
+    /// Whether commands only send a whole IO home, and no byte of its object is or may be elsewhere.
+    /// Counts the rule that decided about such an IO.
+    pub fn only_goes_home(&mut self, object: &ObjectId, commands: &[Command]) -> bool {
+        let [Command::Forward { rule, destination, ops: PieceOps::All, .. }] = commands else {
+            return false;
+        };
+        let is_home = matches!(destination, None | Some(Destination::Home))
+            && self.doubts.is_empty()
+            && self.table().made_over(object, Span::WHOLE).is_none();
+        if let (true, Some(rule)) = (is_home, rule) {
+            self.tally.decided(*rule, self.switch.table());
+        }
+        is_home
     }
 
     /// Keeps the reply to a piece until the IO has all its replies.
@@ -87,17 +110,15 @@ impl Core {
                 if let Some(rule) = rule {
                     self.tally.decided(rule, self.switch.table());
                 }
-                let (object, span) = {
-                    let live = self.live.get(&io)?;
-                    let span = if let [op] = ops.as_slice() { span_of(op) } else { None };
-                    (live.request.header.object.clone(), span)
-                };
-                let placed = self.table().placed(&object, span.unwrap_or(Span::WHOLE));
+                let request = Arc::clone(&self.live.get(&io)?.request);
+                let object = &request.header.object;
+                let span = if let [op] = ops.of(&request) { span_of(op) } else { None };
+                let placed = self.table().placed(object, span.unwrap_or(Span::WHOLE));
                 let application = rule
                     .and_then(|rule| self.table().get(rule))
                     .map(|rule| rule.application.clone())
                     .or_else(|| placed.first().map(|placement| placement.application.clone()));
-                let (counter, routed_end) = (self.switch.counter(), self.routed_end(&object));
+                let (counter, routed_end) = (self.switch.counter(), self.routed_end(object));
                 let homeward = self.switch.homeward(io);
                 let live = self.live.get_mut(&io)?;
                 live.routed_end = live.routed_end.max(routed_end);
@@ -108,7 +129,7 @@ impl Core {
                 Some(Work::Piece(Box::new(PieceWork {
                     io,
                     piece,
-                    header: live.request.header.clone(),
+                    request,
                     next: live.next.clone(),
                     destination,
                     ops,

@@ -3,10 +3,10 @@
 //! An IO only increments a counter of the rule that decided about it. These counters are added up
 //! by application when rules change, and when somebody reads them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use nacre_object::ApplicationName;
-use nacre_route::{RuleId, RuleTable};
+use nacre_route::{FastHashMap, RuleId, RuleTable};
 
 /// How many applications have series of their own in the metrics. All later ones share one.
 const MAX_COUNTED_APPLICATIONS: usize = 64;
@@ -27,7 +27,7 @@ pub(super) struct Totals {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// The installed rules that have decided about IO.
-    rules: HashMap<RuleId, Counted>,
+    rules: FastHashMap<RuleId, Counted>,
     /// The totals without those of `rules`.
     applications: BTreeMap<ApplicationName, Totals>,
     others: Totals,

@@ -1,6 +1,6 @@
 //! `Copies`: a state machine that decides which copies are current and where reads go.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nacre_object::{ObjectId, ObjectStat, TargetName};
@@ -9,6 +9,7 @@ use super::choice::{ReadContext, choose};
 use super::head::CopyTag;
 use super::of_object::{Copy, OfObject};
 use super::targets::Targets;
+use crate::fast_hash::FastHashMap;
 use crate::limits::{
     COPY_IDLE_TIME, MAX_COPIED_BYTES, MAX_COPIED_OBJECTS, MAX_COPIES_IN_THE_MAKING,
     MAX_COPIES_TO_DROP, MAX_SCATTER_TARGETS, MIN_TARGET_REST, UNCOPIED_IDLE_TIME,
@@ -128,9 +129,9 @@ pub struct Copies {
     term: Term,
     /// The number of the last tag.
     number: u64,
-    objects: HashMap<ObjectId, OfObject>,
+    objects: FastHashMap<ObjectId, OfObject>,
     /// How many changes of each object are in flight.
-    changes: HashMap<ObjectId, usize>,
+    changes: FastHashMap<ObjectId, usize>,
     /// The copies that the runtime is making, including those that became useless meanwhile.
     makings: BTreeSet<CopyTag>,
     targets: Targets,
@@ -152,8 +153,8 @@ impl Copies {
             settings,
             term: Term::default(),
             number: 0,
-            objects: HashMap::new(),
-            changes: HashMap::new(),
+            objects: FastHashMap::default(),
+            changes: FastHashMap::default(),
             makings: BTreeSet::new(),
             targets: Targets::default(),
             bytes: 0,

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{Error, ErrorKind, Op, OpResult, Reply, Result};
 
-use super::Piece;
+use super::{Piece, PieceOps};
 use crate::model::Span;
 
 /// The reply to one piece.
@@ -22,7 +22,7 @@ pub type PieceReply = Result<Reply>;
 /// because a part of the write is done.
 pub fn join(pieces: &[Piece], replies: Vec<PieceReply>) -> Result<Reply> {
     let is_read =
-        matches!(pieces.first().map(|piece| piece.ops.as_slice()), Some([Op::Read { .. }]));
+        matches!(pieces.first().map(|piece| &piece.ops), Some(PieceOps::Part(Op::Read { .. })));
     if pieces.len() <= 1 || replies.len() != pieces.len() {
         let missing = || {
             Err(Error::unavailable("a piece of the request has no reply")

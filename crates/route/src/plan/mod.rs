@@ -6,4 +6,4 @@ mod split;
 
 pub use join::{PieceReply, join};
 pub(crate) use split::part_of;
-pub use split::{Piece, Plan, plan};
+pub use split::{Piece, PieceOps, Plan, plan};

@@ -14,7 +14,26 @@ pub struct Piece {
     /// its destination.
     pub rule: Option<RuleId>,
     /// The ops of the piece.
-    pub ops: Vec<Op>,
+    pub ops: PieceOps,
+}
+
+/// The ops of a piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PieceOps {
+    /// All ops of the request, which is not split.
+    All,
+    /// A part of the request's only op.
+    Part(Op),
+}
+
+impl PieceOps {
+    /// The ops of a piece of this request.
+    pub fn of<'a>(&'a self, request: &'a Request) -> &'a [Op] {
+        match self {
+            Self::All => &request.ops,
+            Self::Part(op) => std::slice::from_ref(op),
+        }
+    }
 }
 
 /// The pieces of one request.
@@ -44,7 +63,7 @@ pub fn plan(
     let first = all.first().copied().unwrap_or(Segment { span: None, rule: None });
     let differs = |segment: &&Segment| !goes_the_same_way(table, first.rule, segment.rule);
     let Some(other) = all.iter().find(differs).copied() else {
-        let piece = Piece { span: None, rule: first.rule, ops: request.ops.clone() };
+        let piece = Piece { span: None, rule: first.rule, ops: PieceOps::All };
         return Ok(Plan { pieces: vec![piece] });
     };
     let [op] = request.ops.as_slice() else {
@@ -65,7 +84,7 @@ pub fn plan(
     }
     let pieces = merge(table, all).into_iter().map(|segment| {
         let op = segment.span.and_then(|span| part_of(op, span))?;
-        Some(Piece { span: segment.span, rule: segment.rule, ops: vec![op] })
+        Some(Piece { span: segment.span, rule: segment.rule, ops: PieceOps::Part(op) })
     });
     let what = format!("a {}", op.name());
     pieces

@@ -5,4 +5,5 @@ mod range_index;
 mod slot;
 mod table;
 
+pub use prefix_map::PrefixMap;
 pub use table::{Placement, RuleTable, Segment};

@@ -1,10 +1,11 @@
 //! `Slot`: the rules for one source, home, operation and object, found by byte.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use nacre_object::TargetName;
 
 use super::range_index::RangeIndex;
+use crate::fast_hash::FastHashMap;
 use crate::model::{Operation, RuleId, SourceMatch, Span};
 
 /// Rules that differ only in their ranges of bytes.
@@ -83,7 +84,7 @@ impl SlotKey {
 pub struct Slots {
     /// Rules for any source and any home, with their operation.
     any: Vec<(Operation, Slot)>,
-    named: HashMap<SlotKey, Slot>,
+    named: FastHashMap<SlotKey, Slot>,
 }
 
 impl Slots {

@@ -1,11 +1,12 @@
 //! `RuleTable`: the rules of one switch in order, with an index to look up IO.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use nacre_object::{Error, ObjectId, Result, TargetName};
 
 use super::prefix_map::PrefixMap;
 use super::slot::{Slot, SlotKey, Slots};
+use crate::fast_hash::FastHashMap;
 use crate::limits::{MAX_PATTERN_RULES, MAX_PIECES, MAX_RULES};
 use crate::model::{
     ApplicationName, Destination, Header, Io, ObjectMatch, Operation, Operations, Options, Pattern,
@@ -39,17 +40,17 @@ pub struct Placement {
 /// then the bytes in disjoint ranges. So the cost grows with the logarithm of the number of rules.
 #[derive(Debug, Clone, Default)]
 pub struct RuleTable {
-    rules: HashMap<RuleId, Rule>,
+    rules: FastHashMap<RuleId, Rule>,
     /// The ids of `rules`, in the order in which they decide.
     order: BTreeSet<RuleId>,
-    by_header: HashMap<Header, BTreeSet<RuleId>>,
+    by_header: FastHashMap<Header, BTreeSet<RuleId>>,
     /// The id of the next rule to install.
     next: i64,
     /// How many rules the switch has made itself so far.
     made: i64,
     /// The bytes of all rules that the switch has made and that are still there.
     placed_bytes: u128,
-    exact: HashMap<ObjectId, Slots>,
+    exact: FastHashMap<ObjectId, Slots>,
     prefixes: PrefixMap<Slots>,
     /// By literal prefix.
     patterns: PrefixMap<Vec<(Pattern, Slots)>>,
@@ -348,7 +349,7 @@ impl RuleTable {
         if self.prefixes.is_empty() && self.patterns.is_empty() {
             return matching.found;
         }
-        let text = io.object.to_string();
+        let text = io.object.text();
         self.prefixes.each_prefix_of(&text, |slots| matching.collect(slots));
         self.patterns.each_prefix_of(&text, |patterns| {
             let fitting = patterns.iter().filter(|(pattern, _)| pattern.matches(&text));

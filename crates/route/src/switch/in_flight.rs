@@ -1,12 +1,13 @@
 //! The IO in flight at a switch, divided into pieces.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nacre_object::ObjectId;
 
 use super::waiting::{Arrival, conflict};
 use super::{IoId, Placed, Stamp, Term};
+use crate::fast_hash::FastHashMap;
 use crate::model::{Ask, Destination, Header, Options, Span, SwitchName, Touch};
 use crate::plan::Piece;
 
@@ -145,7 +146,7 @@ pub fn is_about(header: &Header, arrival: &Arrival) -> bool {
 #[derive(Debug, Default)]
 pub struct InFlight {
     all: BTreeMap<IoId, Flying>,
-    by_object: HashMap<ObjectId, BTreeSet<IoId>>,
+    by_object: FastHashMap<ObjectId, BTreeSet<IoId>>,
     follows: usize,
 }
 

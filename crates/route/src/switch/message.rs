@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use nacre_object::{Error, ObjectId, Op, ProgramName, Request, TargetName};
+use nacre_object::{Error, ObjectId, ProgramName, Request, TargetName};
 
 use super::{Stamp, Term};
 use crate::model::{
     Ask, Destination, Header, Io, LayerName, Options, Programs, Rule, RuleId, Span, SwitchName,
 };
+use crate::plan::PieceOps;
 use crate::rules::Placement;
 
 /// The number of an IO at one switch. The runtime uses each number once.
@@ -273,7 +274,7 @@ pub enum Command {
         /// The options of the rule.
         options: Options,
         /// The ops of the piece.
-        ops: Vec<Op>,
+        ops: PieceOps,
         /// The stamp of a change; `None` for a read.
         stamp: Option<Stamp>,
     },

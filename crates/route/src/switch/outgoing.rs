@@ -13,7 +13,7 @@ use crate::limits::{MAX_CONTROLLER_WAIT, MAX_IN_FLIGHT_IOS, MAX_RULES};
 use crate::model::{
     ApplicationName, Destination, Follow, Operation, Options, Replies, Span, Touch,
 };
-use crate::plan::{Piece, plan};
+use crate::plan::{Piece, PieceOps, plan};
 use crate::rules::{Placement, RuleTable};
 
 /// The result of planning an IO.
@@ -205,7 +205,8 @@ impl Switch {
             return None;
         }
         sent.progress = Progress::Out;
-        let is_change = sent.piece.ops.iter().any(nacre_object::Op::is_write);
+        let ops = sent.piece.ops.of(&flying.arrival.request);
+        let is_change = ops.iter().any(nacre_object::Op::is_write);
         Some(Command::Forward {
             io,
             piece,
@@ -309,7 +310,7 @@ fn homeward(table: &RuleTable, arrival: &Arrival, span: Span) -> Sent {
         object: object.clone(),
         placement: Placement { destination: Destination::Home, ..placement },
     };
-    let piece = Piece { span: None, rule: None, ops: arrival.request.ops.clone() };
+    let piece = Piece { span: None, rule: None, ops: PieceOps::All };
     let (destination, options) = (None, Options::default());
     let follows = placed.map(home).collect();
     let (has_fixed_endpoint, progress) = (true, Progress::Waiting);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nacre_object::{Error, ObjectId, ProgramName, Result};
+use nacre_object::{Error, ObjectId, ProgramName, Request, Result};
 
 use super::core::refuse;
 use super::message::RefusedIo;
@@ -15,7 +15,7 @@ use super::waiting::{Arrival, Asked};
 use super::{Command, IoId, ProgramAsk, ProgramDecision, RuleChange, Switch, Term};
 use crate::limits::MAX_INSERTED_RULES;
 use crate::model::{Destination, Io, Programs, Rule, RuleId, Span};
-use crate::plan::{Piece, part_of};
+use crate::plan::{Piece, PieceOps, part_of};
 use crate::rules::{RuleTable, Segment};
 
 /// The rules that programs have inserted, by the rule that names the program.
@@ -65,7 +65,7 @@ impl Switch {
         let is_split = ways.len() > 1;
         let part = |(span, to): (Option<Span>, Option<&Destination>)| {
             let piece = match is_split {
-                true => cut(&piece, span)?,
+                true => cut(&piece, &arrival.request, span)?,
                 false => piece.clone(),
             };
             let Some(to) = to else {
@@ -263,8 +263,8 @@ impl Switch {
 }
 
 /// Restricts a piece to these bytes.
-fn cut(piece: &Piece, span: Option<Span>) -> Result<Piece> {
-    let part = match (piece.ops.as_slice(), span) {
+fn cut(piece: &Piece, request: &Request, span: Option<Span>) -> Result<Piece> {
+    let part = match (piece.ops.of(request), span) {
         ([op], Some(span)) => part_of(op, span),
         _ => None,
     };
@@ -272,5 +272,5 @@ fn cut(piece: &Piece, span: Option<Span>) -> Result<Piece> {
         Error::unsupported("rules of a program send this request to several destinations")
             .hint("send one request for each range")
     })?;
-    Ok(Piece { span, rule: piece.rule, ops: vec![op] })
+    Ok(Piece { span, rule: piece.rule, ops: PieceOps::Part(op) })
 }

@@ -1,11 +1,12 @@
 //! The IO that a switch holds, in order.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use nacre_object::{ObjectId, Request, TargetName};
 
 use super::{IoId, ProgramDecision, Term};
+use crate::fast_hash::FastHashMap;
 use crate::model::{Io, LayerName, Span, Touch};
 
 /// An IO that has arrived.
@@ -60,7 +61,7 @@ pub fn conflict(a: &[Touch], b: &[Touch]) -> bool {
 /// The held IO. IO on one object keeps its order.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    by_object: HashMap<ObjectId, VecDeque<(u64, Arrival)>>,
+    by_object: FastHashMap<ObjectId, VecDeque<(u64, Arrival)>>,
     count: usize,
     next: u64,
 }

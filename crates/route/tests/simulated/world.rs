@@ -1,6 +1,7 @@
 //! Clients, switches, controllers and endpoints on one network.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nacre_clock::Random;
@@ -38,6 +39,7 @@ type Question = Delivery<Party, Ask, Answer>;
 /// An IO at a switch.
 struct Io {
     switch: usize,
+    request: Arc<Request>,
     question: Question,
     replies: BTreeMap<usize, (Piece, Result<Reply, Error>)>,
     endpoints: BTreeSet<Endpoint>,
@@ -234,8 +236,10 @@ impl World {
                     self.next_id += 1;
                     let io = IoId(self.next_id);
                     let (replies, endpoints) = (BTreeMap::new(), BTreeSet::new());
-                    self.ios.insert(io, Io { switch: at, question, replies, endpoints });
-                    let request = request.into();
+                    let request = Arc::new(request);
+                    let state = Arc::clone(&request);
+                    let state = Io { switch: at, request: state, question, replies, endpoints };
+                    self.ios.insert(io, state);
                     self.tell_switch(
                         at,
                         Event::Arrived { io, request, via: None, home: None, term },
@@ -363,7 +367,10 @@ impl World {
         match command {
             Command::Forward { io, piece, term, destination, ops, stamp, .. } => {
                 let endpoint = destination.as_ref().map_or(Endpoint::Home, endpoint);
-                let request = Request::new("data/x".parse().unwrap(), ops.clone()).unwrap();
+                let whole = Arc::clone(&self.ios[&io].request);
+                let own = ops.of(&whole).to_vec();
+                let span = span_of(&own[0]);
+                let request = Request::new("data/x".parse().unwrap(), own).unwrap();
                 let (to, ask) = match self.flow.switch_before(endpoint, at) {
                     Some(next) => (Party::Switch(next), Ask::Io { request, term: Some(term) }),
                     None => (Party::Store, Ask::Piece { endpoint, request, stamp }),
@@ -372,7 +379,7 @@ impl World {
                 self.pieces.insert(id, (io, piece));
                 let state = self.ios.get_mut(&io).unwrap();
                 state.endpoints.insert(endpoint);
-                let sent = Piece { span: Some(span_of(&ops[0])), rule: None, ops };
+                let sent = Piece { span: Some(span), rule: None, ops };
                 state.replies.insert(piece, (sent, Err(Error::unavailable("no answer"))));
             }
             Command::AskPrograms { io, term, asks } => {
