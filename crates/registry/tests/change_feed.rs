@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use common::{name, store};
@@ -13,6 +14,9 @@ use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{Fault, FaultyStore, MemoryStore};
 use nacre_object::{ClassCall, ObjectId, Op, OpResult, Request, Stack, Store, Watch};
 use nacre_registry::{Change, ChangeFeed, MapEvent, MapWatcher, Maps};
+
+/// Tests pause the clock, so a moment takes no time.
+const MOMENT: Duration = Duration::from_millis(10);
 
 fn reads_history(operation: &Operation<'_>) -> bool {
     let Operation::Submit(request) = operation else { return false };
@@ -160,4 +164,39 @@ async fn a_slow_watcher_gets_every_epoch() {
         };
         assert_eq!(record.epoch, epoch);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_ends_with_its_last_watcher_and_begins_again_with_the_next() {
+    let store = store();
+    let watches = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&watches);
+    let plan = move |operation: Operation<'_>| {
+        if matches!(operation, Operation::Watch(_)) {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        None
+    };
+    let (maps, _) = node(&store, Box::new(plan));
+    let writer = common::maps(&store);
+    let mut first = watchers(&maps, &writer, "nodes").await;
+    assert_eq!(watches.load(Ordering::Relaxed), 1, "one watch of the store serves all");
+    first.truncate(1);
+    writer.apply(&name("nodes"), vec![Change::set("k", "3")]).await.unwrap();
+    assert_eq!(next_epochs(&mut first).await, [3], "one watcher is left");
+    drop(first);
+    let began_again = async {
+        loop {
+            // The feed notices that nobody watches.
+            tokio::time::sleep(MOMENT).await;
+            let watcher = maps.watch(&name("nodes"), 3);
+            tokio::time::sleep(MOMENT).await;
+            if watches.load(Ordering::Relaxed) > 1 {
+                return [watcher];
+            }
+        }
+    };
+    let mut others = within_deadline("the store is watched anew", began_again).await;
+    writer.apply(&name("nodes"), vec![Change::set("k", "4")]).await.unwrap();
+    assert_eq!(next_epochs(&mut others).await, [4]);
 }

@@ -12,10 +12,10 @@ use serde_json::json;
 use crate::cluster::failure::{operation_failed, status};
 use crate::ffi::Cluster;
 
-/// The cluster refuses the connection for one day. A client that is shut out ends at its next
-/// operation, so only a process that was paused for longer than a day could use the connection
-/// again.
-const EXPIRES_SECONDS: f64 = 86_400.0;
+/// The cluster refuses the connection for one year. A client that is shut out ends at its next
+/// operation, so only a process that was paused for longer could use the connection again. The
+/// cluster's map keeps one address for each such client.
+const EXPIRES_SECONDS: f64 = 365.0 * 86_400.0;
 
 /// The address by which the cluster knows a connection. Each connection has its own.
 pub fn address(cluster: &Cluster) -> Result<String> {
