@@ -107,7 +107,13 @@ impl PaperFigure {
         }
     }
 
-    /// Measures it.
+    /// Whether it can also be measured on a Ceph cluster with slow disks, which the bench starts.
+    pub fn is_for_ceph(self) -> bool {
+        matches!(self, Self::Priority | Self::RateLimits | Self::Estimators)
+    }
+
+    /// Measures it. A figure that [is for Ceph](Self::is_for_ceph) is measured there if `setup`
+    /// names the script that starts a cluster.
     ///
     /// # Errors
     /// Whatever fails under load.

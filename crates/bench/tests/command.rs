@@ -174,15 +174,18 @@ fn a_simulated_figure_is_written_drawn_and_drawn_again() {
     let refused = run(folder.path(), &[&simulate[..], &engine].concat());
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && said.contains("is not measured on an engine"), "{said}");
-    for (figure, option, because) in [
-        ("malacology-updates", ["--ceph-cluster", "script"], "measured on nodes of its own"),
-        ("malacology-modes", ["--ceph-cluster", "script"], "is not measured on CephFS"),
-        ("brados-5-random-reads", ["--build", "build.json"], "need a figure of balancing"),
-        ("mantle-9-compile-speedup", ["--build", "none.json"], "none.json"),
+    for (asked, because) in [
+        ("malacology-updates --ceph-cluster script", "measured on nodes of its own"),
+        ("malacology-modes --ceph-cluster script", "is not measured on CephFS"),
+        ("mantle-7-creates --ceph-cluster script --seconds 1", "has neither --folder nor"),
+        ("thesis-9-priority --on-nodes --redraw --out none", "no report is stored"),
+        ("brados-5-random-reads --build build.json", "need a figure of balancing"),
+        ("mantle-9-compile-speedup --build none.json", "none.json"),
     ] {
-        let refused = run(folder.path(), &[&["experiment", figure], &option[..]].concat());
+        let arguments: Vec<_> = ["experiment"].into_iter().chain(asked.split(' ')).collect();
+        let refused = run(folder.path(), &arguments);
         let said = String::from_utf8(refused.stderr).unwrap();
-        assert!(!refused.status.success() && said.contains(because), "{figure}: {said}");
+        assert!(!refused.status.success() && said.contains(because), "{asked}: {said}");
     }
 }
 

@@ -67,6 +67,17 @@ impl SlowTargets {
         Self::profiled(setup, folder, disks, None, cluster).await
     }
 
+    /// Starts a cluster on Ceph if the user named a script that starts one, else storage nodes.
+    ///
+    /// # Errors
+    /// As [`SlowTargets::start`] and [`SlowTargets::start_on_ceph`].
+    pub async fn start_on_either(setup: &Setup) -> Result<Self> {
+        match setup.ceph_cluster {
+            Some(_) => Self::start_on_ceph(setup).await,
+            None => Self::start(setup).await,
+        }
+    }
+
     /// Starts a Ceph cluster and a gateway to it, and measures the profiles of the OSDs. The bench
     /// needs OSDs with disks of their own.
     ///

@@ -22,10 +22,13 @@ use crate::bench::Setup;
 use crate::paper_figure::Drawn;
 use crate::slow_targets::SlowTargets;
 
-/// Precedes the names of charts, which lie beside the simulated ones.
-const PREFIX: &str = "embedded";
 /// The requests a second for which each client has a promise in figures 9 to 12.
 const PROMISED: f64 = 300.0;
+
+/// Precedes the names of charts, which lie beside the simulated ones.
+fn prefix(setup: &Setup) -> &'static str {
+    if setup.ceph_cluster.is_some() { "ceph" } else { "embedded" }
+}
 
 /// How a target treats the clients of figures 9 to 12.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +76,7 @@ pub(crate) async fn measure_rate_limits(setup: &Setup) -> Result<Drawn> {
 
 /// Figures 13 to 18 and table 1: which clients each estimator admits, and what follows.
 pub(crate) async fn measure_estimators(setup: &Setup) -> Result<Drawn> {
-    let clients = Clients::new(SlowTargets::start(setup).await?).await?;
+    let clients = Clients::new(SlowTargets::start_on_either(setup).await?).await?;
     let scale = estimators::scale(&clients, setup.span).await?;
     let trials = estimators::measure(&clients, scale, setup.rounds, setup.span).await?;
     clients.slow.stop().await;
@@ -103,7 +106,7 @@ pub(crate) async fn measure_estimators(setup: &Setup) -> Result<Drawn> {
             let late = of(|trial| 100.0 * trial.late as f64 / trial.requests.max(1) as f64);
             find("requests above their SLO", "%", None, late);
             if let Some(first) = trials.iter().find(own) {
-                let name = format!("{PREFIX}-{}-{estimator}", kind.name());
+                let name = format!("{}-{}-{estimator}", prefix(setup), kind.name());
                 charts.push(first.latencies.chart(&name, &title));
             }
         }
@@ -131,7 +134,7 @@ async fn overload(
     rates: [f64; CLIENTS],
     sides: [(Treatment, &str); 2],
 ) -> Result<Vec<Overload>> {
-    let clients = Clients::new(SlowTargets::start(setup).await?).await?;
+    let clients = Clients::new(SlowTargets::start_on_either(setup).await?).await?;
     let capacity = clients.capacity().await?;
     note(&format!("a target serves {capacity:.0} writes a second"));
     let traces = |rates: [f64; CLIENTS], round: usize| -> [Trace; CLIENTS] {
@@ -157,7 +160,8 @@ async fn overload(
     let runs = sides.into_iter().zip(rounds).map(|((_, name), rounds)| {
         let latencies = rounds.first().map(|played: &Played| played.latencies.clone());
         let title = format!("three clients on one target: {name}");
-        let chart = latencies.unwrap_or_default().chart(&format!("{PREFIX}-{name}"), &title);
+        let chart =
+            latencies.unwrap_or_default().chart(&format!("{}-{name}", prefix(setup)), &title);
         Overload { rounds, scale, chart }
     });
     Ok(runs.collect())

@@ -20,12 +20,16 @@ use serde_json::json;
 
 use crate::measure::nacre_beside_this;
 
+/// How long each point is measured in a round by default.
+const DEFAULT_SECONDS: f64 = 0.2;
 /// The file of a simulated figure's report.
 const SIMULATED: &str = "simulated.json";
 /// The file of its report with clients that do a recorded build.
 const RECORDED: &str = "recorded.json";
 /// The file of a report that was measured on nodes.
 const EMBEDDED: &str = "embedded.json";
+/// The file of a report that was measured on nodes whose data is in Ceph.
+const CEPH: &str = "ceph.json";
 /// The file of its report on CephFS.
 const CEPHFS: &str = "cephfs.json";
 
@@ -39,16 +43,16 @@ pub struct ExperimentArguments {
     /// `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
-    /// With the engine `embedded`: measure the disk of this folder
-    #[arg(long, default_value = ".", value_name = "DIR")]
-    folder: PathBuf,
+    /// With the engine `embedded`: measure the disk of this folder [default: .]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
     /// The folder for the results: NAME/ENGINE.json and NAME/ENGINE.svg, or for simulated figures
     /// NAME/simulated.json and charts
     #[arg(long, default_value = "experiments", value_name = "DIR")]
     out: PathBuf,
-    /// Measure a figure of balancing on CephFS, in Ceph clusters that this script starts: the path
-    /// of scripts/ceph-cluster
-    #[arg(long, conflicts_with_all = ["engine", "folder", "seconds"], value_name = "SCRIPT")]
+    /// Measure a figure of balancing on CephFS, or with --on-nodes a figure of the thesis on Ceph, in
+    /// Ceph clusters that this script starts: the path of scripts/ceph-cluster
+    #[arg(long, conflicts_with = "engine", value_name = "SCRIPT")]
     ceph_cluster: Option<PathBuf>,
     /// With --ceph-cluster: run one of every N operations that the Mantle paper ran
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -59,11 +63,11 @@ pub struct ExperimentArguments {
     build: Option<PathBuf>,
     /// Measure a figure of the thesis on SLOs on nodes whose disks are slowed down, as root; without
     /// this option it is simulated
-    #[arg(long, conflicts_with_all = ["engine", "ceph_cluster", "build"])]
+    #[arg(long, conflicts_with_all = ["engine", "build"])]
     on_nodes: bool,
-    /// Seconds to measure each point in a round
-    #[arg(long, default_value_t = 0.2, value_parser = seconds, value_name = "SECONDS")]
-    seconds: f64,
+    /// Seconds to measure each point in a round [default: 0.2]
+    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
+    seconds: Option<f64>,
     /// Number of rounds. Each round measures every point, and the medians are drawn
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
@@ -73,6 +77,16 @@ pub struct ExperimentArguments {
     /// Draw the stored reports in --out again, and measure nothing
     #[arg(long, conflicts_with_all = ["engine", "folder", "ceph_cluster", "seconds", "rounds", "remark"])]
     redraw: bool,
+}
+
+impl ExperimentArguments {
+    fn folder(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(|| ".".into())
+    }
+
+    fn span(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds.unwrap_or(DEFAULT_SECONDS))
+    }
 }
 
 /// A figure by how it is made.
@@ -135,10 +149,7 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
                     draw_simulated(&report, &folder, out)?;
                 }
             }
-            let on_nodes = folder.join(EMBEDDED);
-            if on_nodes.exists() {
-                draw_on_nodes(&PaperReport::from_json(&read_text(&on_nodes)?)?, &folder, out)?;
-            }
+            redraw_on_nodes(&folder, out)?;
             let on_cephfs = folder.join(CEPHFS);
             match on_cephfs.exists() {
                 true => {
@@ -147,13 +158,15 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
                 false => Ok(()),
             }
         }
-        Figure::OnNodes(_) if arguments.redraw => {
-            let report = read_text(&folder.join(EMBEDDED))?;
-            draw_on_nodes(&PaperReport::from_json(&report)?, &folder, out)
-        }
+        Figure::OnNodes(_) if arguments.redraw => match redraw_on_nodes(&folder, out)? {
+            true => Ok(()),
+            false => Err(Error::not_found("no report is stored")
+                .on(folder.display())
+                .hint("measure the figure first: leave out --redraw")),
+        },
         Figure::OnNodes(figure) => {
             let is_elsewhere = matches!(arguments.engine, Engine::Ceph(_))
-                || arguments.ceph_cluster.is_some()
+                || (arguments.ceph_cluster.is_some() && !figure.is_for_ceph())
                 || arguments.build.is_some();
             if is_elsewhere {
                 let text = format!("{} is measured on nodes of its own", figure.name());
@@ -172,6 +185,13 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
         Figure::Simulated(_) if matches!(arguments.engine, Engine::Ceph(_)) => {
             Err(Error::invalid("a simulated figure is not measured on an engine")
                 .hint("leave --engine out"))
+        }
+        Figure::Simulated(_)
+            if arguments.ceph_cluster.is_some()
+                && (arguments.folder.is_some() || arguments.seconds.is_some()) =>
+        {
+            Err(Error::invalid("a figure on CephFS has neither --folder nor --seconds")
+                .hint("say how much work to do with --scale-down"))
         }
         Figure::Simulated(figure) if let Some(script) = arguments.ceph_cluster => {
             let rounds = arguments.rounds.into();
@@ -228,14 +248,28 @@ async fn measure_on_nodes(
     out: Out,
 ) -> Result<()> {
     note(&format!("measuring {}", figure.name()));
-    let span = Duration::from_secs_f64(arguments.seconds);
-    let setup =
-        Setup::figure(arguments.folder, nacre_beside_this()?, span, arguments.rounds.into());
+    let (folder_of_disk, span) = (arguments.folder(), arguments.span());
+    let mut setup =
+        Setup::figure(folder_of_disk, nacre_beside_this()?, span, arguments.rounds.into());
+    setup.ceph_cluster = arguments.ceph_cluster;
+    let file = if setup.ceph_cluster.is_some() { CEPH } else { EMBEDDED };
     let mut report = figure.measure(&setup).await?;
     record(&mut report.measurement, arguments.remark);
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
-    write(&folder.join(EMBEDDED), &report.to_json()?)?;
+    write(&folder.join(file), &report.to_json()?)?;
     draw_on_nodes(&report, folder, out)
+}
+
+/// Draws the stored reports of the figure again. Returns whether there are any.
+fn redraw_on_nodes(folder: &Path, out: Out) -> Result<bool> {
+    let mut is_drawn = false;
+    for kept in [EMBEDDED, CEPH].map(|file| folder.join(file)) {
+        if kept.exists() {
+            draw_on_nodes(&PaperReport::from_json(&read_text(&kept)?)?, folder, out)?;
+            is_drawn = true;
+        }
+    }
+    Ok(is_drawn)
 }
 
 fn draw_on_nodes(report: &PaperReport, folder: &Path, out: Out) -> Result<()> {
@@ -299,11 +333,10 @@ async fn measure_and_draw(
     out: Out,
 ) -> Result<()> {
     let site = match &arguments.engine {
-        Engine::Embedded => Site::embedded(&arguments.folder)?,
+        Engine::Embedded => Site::embedded(&arguments.folder())?,
         Engine::Ceph(entry) => Site::on_ceph(entry.parse()?).await?,
     };
-    let span = Duration::from_secs_f64(arguments.seconds);
-    let effort = Effort { span, rounds: arguments.rounds.into() };
+    let effort = Effort { span: arguments.span(), rounds: arguments.rounds.into() };
     note(&format!("measuring {} on {}", experiment.name(), site.fingerprint()));
     let mut tenths = 0;
     let progress = &mut |share: f64| {
