@@ -5,6 +5,7 @@ mod common;
 use std::process::Command;
 
 use common::routes::{Workers, cluster, number, places, put, rules, status, wait_until_home};
+use common::slo_profiles::load_fast_profile;
 use common::{NACRE, kill};
 use nacre::{Cluster, ErrorKind};
 use nacre_conformance::wait::eventually_blocking;
@@ -61,6 +62,41 @@ async fn a_routed_object_answers_as_if_it_were_not_routed() {
     assert_eq!(cluster.run(&["object", "get", &second]), "\0\0new");
     let scrubbed = cluster.run(&["scrub", "--json"]);
     assert!(!scrubbed.contains("holder"), "routed bytes lie where their names say: {scrubbed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_with_a_promise_is_routed_only_to_targets_at_which_it_was_admitted() {
+    let (folder, cluster) = cluster();
+    let (names, home, away) = places(&cluster, 1).await;
+    load_fast_profile(&cluster, &["storage.0", "storage.1", "storage.2"]);
+    cluster.run(&["slo", "pool", "data", "gold"]);
+    let trace = folder.path().join("trace");
+    let write = |second: u32| format!("{second}.0 write 4096 {}\n", names[0]);
+    let text = format!("nacre trace 1\n{}", (0..10).map(write).collect::<String>());
+    std::fs::write(&trace, text).unwrap();
+    let trace = trace.to_str().unwrap();
+    let admit = ["slo", "admit", "gold", "--latency", "20s", "--trace-file", trace];
+    let text = format!("application t on {home}\n  tenant:gold w data/* -> target {away} follow\n");
+    let file = rules(folder.path(), &text);
+    let put = ["route", "put", file.to_str().unwrap()];
+
+    cluster.run(&admit);
+    let (_, said) = cluster.fails(&put);
+    assert!(said.contains(&format!("the traffic of gold was not admitted at {away}")), "{said}");
+    cluster.run(&["slo", "evict", "gold"]);
+    cluster.run(&put);
+    let (_, said) = cluster.fails(&admit);
+    assert!(said.contains("installed rules send IO of gold"), "{said}");
+    assert!(said.contains(&format!("tenant:gold w data/* -> target {away}")), "{said}");
+
+    // The rule and the target that stores the bytes know the tenant of the pool.
+    cluster.run_with_input(&["object", "write", &format!("data/{}", names[0]), "-"], "abc");
+    let slo = cluster.json(&["slo", "status"]);
+    let targets = slo["targets"].as_array().unwrap();
+    let target = targets.iter().find(|target| target["target"] == *away).unwrap();
+    let tenants = target["tenants"].as_array().unwrap();
+    let gold = tenants.iter().find(|tenant| tenant["tenant"] == "gold");
+    assert!(gold.is_some_and(|gold| gold["requests"].as_u64() > Some(0)), "{slo}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::metrics_page::{address_of, ask};
+use common::slo_profiles::{load_fast_profile, load_profile};
 use common::{NACRE, RunningCluster};
 use nacre_clock::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -128,28 +129,6 @@ fn a_tenant_with_a_trace_is_placed_by_its_curve() {
     let profile = sample("profile.json");
     let places = json(folder.path(), &["place", "q", "--profile", &profile]);
     assert!(places["tenants"][0]["bucket"]["rate"].as_f64().unwrap() >= 0.6, "{places}");
-}
-
-/// Gives the cluster a profile of targets that move a gigabyte a second, so that no test depends on
-/// the speed of this machine.
-fn load_fast_profile(cluster: &RunningCluster, targets: &[&str]) {
-    load_profile(cluster, targets, 16);
-}
-
-/// As [`load_fast_profile`], with a limit on the concurrent requests of each kind at a target.
-fn load_profile(cluster: &RunningCluster, targets: &[&str], requests: usize) {
-    let row = json!({ "bytes": 4096, "read_bytes_per_second": 1e9, "write_bytes_per_second": 1e9 });
-    let limits = json!({ "requests": requests, "bytes": 1 << 20 });
-    let profile = json!({
-        "profile": { "rows": [row] }, "outstanding": { "reads": limits, "writes": limits },
-        "fingerprint": "made up", "uncertainty": 0.0, "measured_at_micros": 0,
-    });
-    let profiles: Vec<_> =
-        targets.iter().map(|target| json!({ "target": target, "profile": profile })).collect();
-    let file = cluster.folder().join("profiles.json");
-    std::fs::write(&file, Value::from(profiles).to_string()).unwrap();
-    let loaded = cluster.json(&["slo", "profile", "--load", file.to_str().unwrap()]);
-    assert_eq!(loaded[0]["profile"], profile);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! | layer | why it has this position |
 //! | --- | --- |
 //! | grants | The session checks them before any layer ([`Guard`](nacre_object::Guard)), so a request without the necessary right runs nothing. |
+//! | [`PoolTenantLayer`] | It names the tenant of a request on a pool that is assigned to one, so it comes before all layers that treat tenants differently. |
 //! | [`SwitchLayer`] | It chooses the target, so it comes before the check that the target holds the object, and before all layers that act on the object. A gateway to Ceph that does not route forwards IO here to the gateway that does. The process's own requests pass it, too. For example, a method that receives a message may read bytes that a rule has sent to another node. |
 //! | [`HolderCheck`] | It comes before all layers that read or change objects, so nothing happens to an object on a target that does not hold it. The process's own requests do not pass it: the process sends them only for objects of its own target. |
 //! | [`ChangeFeed`] | It watches service maps. It reads a map by calling a class, so the layers that serve such calls are below it. |
@@ -22,7 +23,7 @@ use nacre_channels::SendingLayer;
 use nacre_object::{ClassCall, Stack, TargetName};
 use nacre_placement::{HolderCheck, Placement};
 use nacre_registry::ChangeFeed;
-use nacre_slo::{NodeSlo, SloLayer};
+use nacre_slo::{NodeSlo, PoolTenantLayer, SloLayer};
 
 use crate::cache::{CacheLayer, NodeCache};
 use crate::classes::{CatchUpLayer, ClassService};
@@ -56,7 +57,8 @@ pub fn served_path(own_path: Stack, own: TargetName, placement: Placement) -> St
     own_path.wrapped_by(|next| HolderCheck::new(next, own, placement))
 }
 
-/// A path whose requests the rules of `switch` may send elsewhere.
-pub fn switched_path(path: Stack, switch: &Arc<NodeSwitch>) -> Stack {
+/// A path whose requests the rules of `switch` may send elsewhere. `slo` knows the tenants of pools.
+pub fn switched_path(path: Stack, switch: &Arc<NodeSwitch>, slo: &Arc<NodeSlo>) -> Stack {
     path.wrapped_by(|next| SwitchLayer::new(next, Arc::clone(switch)))
+        .wrapped_by(|next| PoolTenantLayer::new(next, Arc::clone(slo)))
 }

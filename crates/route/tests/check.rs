@@ -111,6 +111,38 @@ fn two_applications_that_contradict_each_other_are_found() {
 }
 
 #[test]
+fn a_tenant_with_a_promise_is_routed_only_to_targets_at_which_it_was_admitted() {
+    let left = "a promise that does not hold";
+    let rule = |rule: &str| format!("promise gold at t0,t1\napplication a on edge\n  {rule}\n");
+    let found = findings(&rule("* w p/x -> target t2 follow"));
+    let lost = found.iter().find(|finding| finding.starts_with(left)).unwrap();
+    assert!(lost.contains("gold was not admitted at t2") && lost.contains("tenant:gold"), "{lost}");
+    finds(&rule("tenant:gold w p/x -> target t2 follow"), left);
+    finds(&rule("* r p/x -> one t0,t2"), left);
+    finds_no(&rule("* w p/x -> target t1 follow"), left);
+    finds_no(&rule("tenant:silver w p/x -> target t2 follow"), left);
+    finds_no(&rule("tenant:gold w p/x -> home\n  * w p/x -> target t2 follow"), left);
+    // Routed bytes in another pool may be at any target.
+    let anywhere = "reserved q/*\n";
+    finds(&format!("{anywhere}{}", rule("* w p/x -> pool q follow")), left);
+    // A promise counts no IO between targets, so with links it holds at home only.
+    let linked = "link t0\n";
+    let uncounted = "a link that a promise does not count: IO of gold to t1";
+    finds(&format!("{linked}{}", rule("* w p/x -> target t1 follow")), uncounted);
+    finds_no(&format!("{linked}{}", rule("tenant:gold w p/x -> home")), "a link");
+    // All requests on a pool belong to the tenant that the pool was assigned to.
+    let network = NETWORK.replace("pool p\n", "pool p of silver\n");
+    let text = format!("{network}{}", rule("* w p/x -> target t2 follow"));
+    let routes: Routes = text.parse().unwrap();
+    assert_eq!(check(&routes).unwrap().findings, []);
+    let shown = routes.to_string();
+    assert!(
+        shown.contains("pool p of silver") && shown.contains("promise gold at t0,t1"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_route_gives_no_access_that_its_source_lacks() {
     let rule = "application a on edge\n  entity:alice r p/x -> object q/secret\n";
     let granted = |more: &str| format!("grant entity:alice r p/*\n{more}{rule}");

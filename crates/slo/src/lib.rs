@@ -45,8 +45,8 @@ pub use direct::{DirectTraffic, IoCounts, Reading};
 pub use follower::{follow, follow_link};
 pub use gateway_sharing::share_among_gateways;
 pub use layer::{
-    BackgroundWork, Located, Miss, MissCause, NodeSlo, OneTarget, Parts, SloLayer, TargetOf,
-    TargetReport, TenantReport,
+    BackgroundWork, Located, Miss, MissCause, NodeSlo, OneTarget, Parts, PoolTenantLayer, SloLayer,
+    TargetOf, TargetReport, TenantReport,
 };
 pub use limits::{
     LINK_BYTES_PER_SECOND, MAX_OUTSTANDING, MAX_OUTSTANDING_IN_GROUPS, MAX_QUEUE_WAIT,

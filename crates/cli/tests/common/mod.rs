@@ -8,6 +8,7 @@ pub mod layouts;
 pub mod metrics_page;
 pub mod person;
 pub mod routes;
+pub mod slo_profiles;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,12 +1,13 @@
 //! The analysis of all rules of a cluster: what would go wrong if they were in force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nacre_object::{Error, ProgramName, Result, TargetName};
+use nacre_object::{Error, ProgramName, Result, TargetName, TenantName};
 use nacre_route::{
     Destination, Finding, Location, ObjectMatch, ROUTED_POOL, Routes, SourceMatch,
     StoredApplication, check,
 };
+use nacre_slo::{Promise, SloState};
 
 use super::state::{EVERY_SWITCH, RouteState};
 
@@ -25,7 +26,8 @@ pub fn check_switches(application: &StoredApplication, targets: &[TargetName]) -
 }
 
 /// The findings of the analysis at the switch of each target, with the rules of all applications.
-/// `programs` has the destinations that route programs declare.
+/// `programs` has the destinations that route programs declare, and `slo` the tenants with a
+/// promised latency.
 ///
 /// # Errors
 /// `Invalid` if a rule is malformed; `Exhausted` if the rules are too many to analyse.
@@ -33,13 +35,22 @@ pub fn findings(
     after: &RouteState,
     targets: &[TargetName],
     programs: &BTreeMap<ProgramName, Vec<Destination>>,
+    slo: &SloState,
 ) -> Result<Vec<Finding>> {
     let all = after.rules()?;
+    let promises = promises(slo)?;
     let mut findings: Vec<Finding> = vec![];
     for target in targets {
         let mut network = Routes::default();
         network.topology.targets.extend(targets.iter().cloned());
         network.topology.programs = programs.clone();
+        network.topology.tenants = slo.pools.clone();
+        network.topology.promises = promises.clone();
+        // On the embedded engine, a target is the node of the same name. On Ceph no IO goes from
+        // one target to another.
+        let has_link =
+            |target: &&TargetName| slo.links.keys().any(|node| node.as_str() == target.as_str());
+        network.topology.links = targets.iter().filter(has_link).cloned().collect();
         network.topology.has_current_copies = true;
         network.topology.switches =
             vec![(EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any))];
@@ -70,6 +81,13 @@ pub fn findings(
         }
     }
     Ok(findings)
+}
+
+/// For each tenant with a promise, the targets for which its traffic was admitted.
+fn promises(slo: &SloState) -> Result<BTreeMap<TenantName, BTreeSet<TargetName>>> {
+    let targets = |promise: &Promise| promise.targets().map(str::parse).collect::<Result<_>>();
+    let of = |(tenant, promise): (&TenantName, &Promise)| Ok((tenant.clone(), targets(promise)?));
+    slo.promises.iter().map(of).collect()
 }
 
 fn pool_of(object: &ObjectMatch) -> Option<&str> {

@@ -129,7 +129,8 @@ impl Analysis<'_> {
     }
 
     /// The sources of IO to analyse for an object: each source that rules, grants or switches name,
-    /// and one more source, which stands for all others.
+    /// a tenant for each set of targets with a promise, and one more source, which stands for all
+    /// others. If all requests on the object's pool belong to one tenant, only this tenant.
     fn sources(&self, object: &ObjectId) -> Vec<Source> {
         let rules = self.routes.insertions.iter().flat_map(|insertion| &insertion.rules);
         let about = rules.map(|rule| (&rule.header.object, &rule.header.source));
@@ -158,6 +159,17 @@ impl Analysis<'_> {
         if let Some((entity, tenant)) = other {
             entities.insert(entity);
             tenants.insert(tenant);
+        }
+        // Tenants that no rule names differ only in the targets of their promises.
+        let mut by_promise = BTreeMap::new();
+        for (tenant, targets) in &self.routes.topology.promises {
+            if !tenants.contains(tenant) {
+                by_promise.entry(targets).or_insert(tenant);
+            }
+        }
+        tenants.extend(by_promise.into_values().cloned());
+        if let Some(owner) = self.routes.topology.tenants.get(&object.pool) {
+            tenants = [owner.clone()].into();
         }
         let pair = |entity: &EntityName| {
             tenants.iter().map(|tenant| (entity.clone(), tenant.clone())).collect::<Vec<_>>()
@@ -204,24 +216,47 @@ impl Analysis<'_> {
     fn judge(&mut self, io: &Io, way: &Way) {
         let example = || (Some(io.clone()), Some(way.clone()));
         let (found, path) = example();
-        let endpoints: Vec<&Endpoint> = match &way.end {
+        let endpoints: &[Endpoint] = match &way.end {
             End::Loop => return self.add(FindingKind::Loop, found, path, None),
             End::Missing(missing) => {
                 let missing = missing.clone();
                 return self.add(FindingKind::BlackHole { missing }, found, path, None);
             }
-            End::Controller => vec![],
-            End::Served(endpoint) => vec![endpoint],
-            End::Scattered { among, .. } => among.iter().collect(),
+            End::Controller => &[],
+            End::Served(endpoint) => std::slice::from_ref(endpoint),
+            End::Scattered { among, .. } => among,
         };
+        if let Some(kind) = self.broken_promise(io, endpoints) {
+            let (io, path) = example();
+            self.add(kind, io, path, None);
+        }
         let is_reserved =
             |object: &ObjectId| self.routes.reserved.iter().any(|prefix| prefix.matches(object));
-        let is_foreign = |endpoint: &&Endpoint| {
+        let is_foreign = |endpoint: &Endpoint| {
             let object = &endpoint.object;
             *object != io.object && !is_reserved(object) && !self.is_permitted(io, object)
         };
         if endpoints.iter().any(is_foreign) {
             self.add(FindingKind::GrantCircumvented, found, path, None);
+        }
+    }
+
+    /// Why a promise to the IO's tenant does not hold at one of the endpoints. Objects that store
+    /// routed data may be at any target.
+    fn broken_promise(&self, io: &Io, endpoints: &[Endpoint]) -> Option<FindingKind> {
+        let topology = &self.routes.topology;
+        let admitted = topology.promises.get(&io.tenant)?;
+        let is_reserved =
+            |object: &ObjectId| self.routes.reserved.iter().any(|prefix| prefix.matches(object));
+        let anywhere = endpoints.iter().any(|one| one.target.is_none() && is_reserved(&one.object));
+        let named = endpoints.iter().filter_map(|endpoint| endpoint.target.as_ref());
+        let mut reached = named.chain(topology.targets.iter().filter(|_| anywhere)).peekable();
+        let first = (*reached.peek()?).clone();
+        let tenant = io.tenant.clone();
+        match reached.find(|target| !admitted.contains(*target)) {
+            Some(target) => Some(FindingKind::PromiseLeft { tenant, target: target.clone() }),
+            None if topology.links.is_empty() => None,
+            None => Some(FindingKind::UncountedLink { tenant, target: first }),
         }
     }
 

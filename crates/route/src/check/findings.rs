@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use nacre_object::{TargetName, TenantName};
+
 use super::Way;
 use crate::model::{ApplicationName, Io, SwitchName};
 
@@ -39,6 +41,22 @@ pub enum FindingKind {
     },
     /// A route lets a source reach an object to which it has no grant.
     GrantCircumvented,
+    /// A rule sends IO of a tenant with a promised latency to a target for which its traffic was
+    /// not admitted.
+    PromiseLeft {
+        /// The tenant.
+        tenant: TenantName,
+        /// The target.
+        target: TargetName,
+    },
+    /// A rule sends IO of a tenant with a promised latency from one target to another, over a link
+    /// of known speed. The promise counts no such IO.
+    UncountedLink {
+        /// The tenant.
+        tenant: TenantName,
+        /// The target.
+        target: TargetName,
+    },
     /// The rules are too many or too complex to analyse completely.
     Incomplete,
 }
@@ -75,6 +93,14 @@ impl fmt::Display for FindingKind {
             Self::Contradiction { switch, first, rule, second, other } => write!(
                 f,
                 "two applications that contradict each other at {switch}: {first} has \"{rule}\", {second} has \"{other}\""
+            ),
+            Self::PromiseLeft { tenant, target } => write!(
+                f,
+                "a promise that does not hold: the traffic of {tenant} was not admitted at {target}"
+            ),
+            Self::UncountedLink { tenant, target } => write!(
+                f,
+                "a link that a promise does not count: IO of {tenant} to {target} passes another target first"
             ),
             Self::GrantCircumvented => f.write_str("a grant that is circumvented"),
             Self::Incomplete => f.write_str("the rules are too many to be checked completely"),

@@ -99,7 +99,16 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
     let topology = &mut routes.topology;
     let is_new = match words {
         ["pool", name] => topology.pools.insert(name.parse()?),
+        ["pool", name, "of", tenant] => {
+            topology.tenants.insert(name.parse()?, tenant.parse()?);
+            topology.pools.insert(name.parse()?)
+        }
         ["target", name] => topology.targets.insert(name.parse()?),
+        ["link", target] => topology.links.insert(target.parse()?),
+        ["promise", tenant, "at", targets] => {
+            let targets = targets.split(',').map(str::parse).collect::<Result<_>>()?;
+            topology.promises.insert(tenant.parse()?, targets).is_none()
+        }
         ["layer", name] => topology.layers.insert(name.parse()?, None).is_none(),
         ["layer", name, "to", switch] => {
             let switch = known_switch(routes, switch)?;
@@ -154,7 +163,7 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
     }
 }
 
-const HINT: &str = "write one of: pool NAME, target NAME, layer NAME [to SWITCH], switch NAME at PLACE, \
+const HINT: &str = "write one of: pool NAME [of TENANT], target NAME, promise TENANT at TARGET,TARGET, link TARGET, layer NAME [to SWITCH], switch NAME at PLACE, \
     program NAME to DESTINATION, \
     reserved PREFIX*, grant SOURCE OPERATIONS OBJECT, application NAME on SWITCH; \
     or a rule, which begins with a space";

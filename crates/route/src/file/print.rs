@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use nacre_object::TargetName;
+
 use super::parse::FIRST_LINE;
 use super::{Grant, Location, Routes};
 
@@ -26,8 +28,18 @@ impl fmt::Display for Routes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{FIRST_LINE}")?;
         let topology = &self.topology;
-        topology.pools.iter().try_for_each(|pool| writeln!(f, "pool {pool}"))?;
+        for pool in &topology.pools {
+            match topology.tenants.get(pool) {
+                Some(tenant) => writeln!(f, "pool {pool} of {tenant}")?,
+                None => writeln!(f, "pool {pool}")?,
+            }
+        }
         topology.targets.iter().try_for_each(|target| writeln!(f, "target {target}"))?;
+        for (tenant, targets) in &topology.promises {
+            let targets: Vec<_> = targets.iter().map(TargetName::as_str).collect();
+            writeln!(f, "promise {tenant} at {}", targets.join(","))?;
+        }
+        topology.links.iter().try_for_each(|target| writeln!(f, "link {target}"))?;
         for (switch, location) in &topology.switches {
             writeln!(f, "switch {switch} at {location}")?;
         }

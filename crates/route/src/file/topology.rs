@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nacre_object::{ObjectId, PoolName, ProgramName, TargetName};
+use nacre_object::{ObjectId, PoolName, ProgramName, TargetName, TenantName};
 
 use crate::model::{Destination, Io, LayerName, SourceMatch, SwitchName};
 
@@ -33,6 +33,15 @@ pub struct Topology {
     pub programs: BTreeMap<ProgramName, Vec<Destination>>,
     /// The switches. An IO enters at the first one that is at its source.
     pub switches: Vec<(SwitchName, Location)>,
+    /// For some pools, the tenant to which all requests on their objects belong, whoever sends
+    /// them.
+    pub tenants: BTreeMap<PoolName, TenantName>,
+    /// The tenants that are promised a latency, each with the targets for which its traffic was
+    /// admitted.
+    pub promises: BTreeMap<TenantName, BTreeSet<TargetName>>,
+    /// The targets behind a network link of known speed. Promises count the IO between a client and
+    /// the target that holds the object, and no IO between two targets.
+    pub links: BTreeSet<TargetName>,
     /// Whether each switch keeps the copies of an object current to which its rules scatter reads,
     /// as nodes do ([`Copies`](crate::Copies)). Otherwise copies are taken to be independent.
     pub has_current_copies: bool,

@@ -50,7 +50,9 @@ pub fn facts(findings: &[Finding]) -> Facts {
                 facts.contradictions.insert((switch.to_string(), rule, other));
             }
             FindingKind::GrantCircumvented => facts.circumvented = true,
-            FindingKind::Incomplete => panic!("{finding}"),
+            FindingKind::PromiseLeft { .. }
+            | FindingKind::UncountedLink { .. }
+            | FindingKind::Incomplete => panic!("{finding}"),
         }
     }
     facts

@@ -14,6 +14,7 @@
 //! - `background` recognises nacre's own background work.
 //! - `cost` estimates the work of a request before it runs.
 //! - `device_clock` divides the time of a busy target among the requests that it serves.
+//! - `pool_tenant_layer` names the tenant of requests on pools that are assigned to one.
 //! - `parts` says which fraction of each promise this gateway uses.
 //! - `drift` compares the measured work of requests with the profile.
 //! - `meter` counts latencies and missed promises of one tenant at one target.
@@ -30,6 +31,7 @@ mod meter;
 mod node_slo;
 mod ordering;
 mod parts;
+mod pool_tenant_layer;
 mod report;
 mod slo_layer;
 mod target_queue;
@@ -39,5 +41,6 @@ pub use background::BackgroundWork;
 pub use meter::{Miss, MissCause};
 pub use node_slo::{Located, NodeSlo, OneTarget, TargetOf};
 pub use parts::Parts;
+pub use pool_tenant_layer::PoolTenantLayer;
 pub use report::{TargetReport, TenantReport};
 pub use slo_layer::SloLayer;

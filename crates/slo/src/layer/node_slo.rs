@@ -259,8 +259,13 @@ impl NodeSlo {
         if is_background(request) {
             return background_tenant();
         }
+        self.tenant_of_pool(&header.object.pool).unwrap_or_else(|| header.tenant.clone())
+    }
+
+    /// The tenant to which a pool is assigned, if it is.
+    pub fn tenant_of_pool(&self, pool: &PoolName) -> Option<TenantName> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.pools.get(&header.object.pool).unwrap_or(&header.tenant).clone()
+        state.pools.get(pool).cloned()
     }
 
     pub(super) fn is_system(&self, tenant: &TenantName) -> bool {

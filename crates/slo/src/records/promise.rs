@@ -63,6 +63,11 @@ impl PromisedFlow {
 }
 
 impl Promise {
+    /// The targets for which the tenant's traffic was admitted.
+    pub fn targets(&self) -> impl Iterator<Item = &str> {
+        self.flows.iter().filter(|flow| !flow.is_at_link()).map(|flow| flow.target.as_str())
+    }
+
     /// The token bucket at a target, if the tenant has traffic there.
     pub fn bucket_at(&self, target: &TargetName) -> Option<RateBurst> {
         self.bucket_of(target.as_str())

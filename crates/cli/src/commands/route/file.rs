@@ -89,7 +89,8 @@ impl Checked {
                 .hint("put a line \"application NAME on every\" before the rules"));
         }
         let after = with_applications(state, &applications);
-        let findings = findings(&after, &targets, &programs)?;
+        let slo = cluster.slos().state().await?;
+        let findings = findings(&after, &targets, &programs, &slo)?;
         Ok(Self { applications, rules, findings, misplaced })
     }
 
@@ -200,6 +201,12 @@ fn check_topology(routes: &Routes, targets: &[TargetName]) -> Result<()> {
     }
     if let Some(program) = topology.programs.keys().next() {
         return refuse(format!("the program {program} itself declares where it sends IO"));
+    }
+    if let Some(target) = topology.links.iter().next() {
+        return refuse(format!("the link of {target} is known: `nacre slo status` shows it"));
+    }
+    if let Some(tenant) = topology.promises.keys().next() {
+        return refuse(format!("what {tenant} is promised is known: `nacre slo ls` shows it"));
     }
     if !topology.pools.is_empty() || !routes.reserved.is_empty() || !routes.grants.is_empty() {
         return refuse(format!(

@@ -7,6 +7,7 @@ mod history;
 mod list;
 mod misplaced;
 mod programs;
+mod promises;
 mod status;
 mod trace;
 mod wait;
@@ -26,6 +27,7 @@ use crate::listing::Limit;
 use crate::out::{Out, note};
 
 pub(crate) use self::programs::check_versions;
+pub(crate) use self::promises::check_promise;
 pub(crate) use self::status::statuses;
 
 /// Install rules that send reads and writes to other targets, and see where they go
@@ -35,7 +37,8 @@ pub enum RouteCommand {
     /// Look for mistakes in a file of rules, and install nothing
     ///
     /// It reports loops, destinations that do not exist, rules that no IO reaches because of
-    /// earlier rules, and reads that can miss a write.
+    /// earlier rules, reads that can miss a write, and rules that send IO of a tenant with a promised
+    /// latency to a target for which its traffic was not admitted.
     Check {
         /// A file of rules; `-` is standard input
         file: PathBuf,

@@ -90,8 +90,9 @@ pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u6
         check_declared(rule, after.get(name).map_or(&[][..], Vec::as_slice))?;
     }
     let targets = rule_targets(cluster, &state).await?;
-    let old = findings(&state, &targets, &before)?;
-    let new = findings(&state, &targets, &after)?;
+    let slo = cluster.slos().state().await?;
+    let old = findings(&state, &targets, &before, &slo)?;
+    let new = findings(&state, &targets, &after, &slo)?;
     match new.iter().find(|finding| !old.contains(finding)) {
         None => Ok(()),
         Some(finding) => Err(Error::invalid(format!(

@@ -15,6 +15,7 @@ use nacre_qos::{ArrivalCurve, Estimator, IoKind, Link};
 use nacre_slo::{Ask, DirectTraffic, Outcome, Promise, Rate, Spread, Traffic};
 use serde_json::json;
 
+use super::super::route::check_promise;
 use super::input::{read_json, read_trace};
 use super::watch::Watched;
 use super::{milliseconds, units};
@@ -146,10 +147,13 @@ pub(super) async fn admit(
         measured => measured?,
     };
     let slos = cluster.slos().beside(&direct);
-    let outcome = match effect {
-        Effect::Admit => slos.admit(&ask).await?,
-        Effect::WhatIf => slos.what_if(&ask).await?,
-    };
+    let mut outcome = slos.what_if(&ask).await?;
+    if let Outcome::Admitted(promise) = &outcome {
+        check_promise(file, &cluster, &ask.tenant, promise).await?;
+        if effect == Effect::Admit {
+            outcome = slos.admit(&ask).await?;
+        }
+    }
     match outcome {
         Outcome::Admitted(promise) => {
             let value =

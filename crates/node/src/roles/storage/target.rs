@@ -148,9 +148,9 @@ impl StorageTarget {
     }
 
     fn switched(&self, path: Stack) -> Stack {
-        match &self.switch {
-            Some(switch) => switched_path(path, switch),
-            None => path,
+        match (&self.switch, &self.slo) {
+            (Some(switch), Some(slo)) => switched_path(path, switch, slo),
+            _ => path,
         }
     }
 }

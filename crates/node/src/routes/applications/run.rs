@@ -72,13 +72,13 @@ impl ProgramRun<'_> {
         // them in any order.
         let changed = match sorted(&rules) == sorted(&rules_before) {
             true => None,
-            false => Some(self.analysed(task, &targets, &rules)?),
+            false => Some(self.analysed(task, &targets, &rules).await?),
         };
         Ok(RunOutcome { state, told, shares, rules: count, changed })
     }
 
     /// The application with new rules. They must be as safe as rules that an operator puts.
-    fn analysed(
+    async fn analysed(
         &self,
         task: &ApplicationsTask,
         targets: &[TargetName],
@@ -112,8 +112,9 @@ impl ProgramRun<'_> {
             let declared = rule.destination.program().and_then(|name| declarations.get(name));
             check_declared(rule, declared.map_or(&[][..], Vec::as_slice))?;
         }
-        let known = findings(self.routes, targets, &declarations)?;
-        let new = findings(&after, targets, &declarations)?;
+        let slo = task.cluster.slos().state().await?;
+        let known = findings(self.routes, targets, &declarations, &slo)?;
+        let new = findings(&after, targets, &declarations, &slo)?;
         match new.iter().find(|finding| !known.contains(finding)) {
             None => Ok(stored),
             Some(finding) => Err(Error::invalid(format!(
