@@ -13,7 +13,7 @@ use crate::bench::Setup;
 use crate::cpu_micros::CpuMicros;
 use crate::figure::{Better, Figure};
 use crate::load::{self, Outcome, in_turn};
-use crate::osd_processes::OsdProcesses;
+use crate::processes::Processes;
 use crate::scratch::{self, ScratchCluster};
 use crate::side::Side;
 
@@ -40,7 +40,7 @@ pub(crate) async fn run_on_ceph(
     report: &mut dyn FnMut(Figure),
 ) -> Result<()> {
     let cluster = setup.in_process(options).await?;
-    let osds = OsdProcesses::of(options).ok();
+    let osds = Processes::osds_of(options).ok();
     let place = LogHost { name: "on Ceph", aim: AIM_ON_CEPH, osds };
     place.compare(&cluster, setup, report).await
 }
@@ -50,7 +50,7 @@ struct LogHost {
     name: &'static str,
     aim: f64,
     /// If there are some, and on this machine.
-    osds: Option<OsdProcesses>,
+    osds: Option<Processes>,
 }
 
 impl LogHost {

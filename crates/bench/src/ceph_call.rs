@@ -25,7 +25,7 @@ use crate::bench::Setup;
 use crate::cpu_micros::CpuMicros;
 use crate::figure::{Better, Figure};
 use crate::load::{self, Outcome, in_turn};
-use crate::osd_processes::OsdProcesses;
+use crate::processes::Processes;
 use crate::side::Side;
 
 const WORKERS: usize = 32;
@@ -98,7 +98,7 @@ impl Clients {
         report: &mut dyn FnMut(Figure),
     ) -> Result<()> {
         // Of OSDs on other machines only the rates are known.
-        let osds = OsdProcesses::of(options).ok();
+        let osds = Processes::osds_of(options).ok();
         let (mut nacre, mut stock, mut raw) = (Side::default(), Side::default(), Side::default());
         let mut compiled = Side::default();
         let before = self.engine.osd_counts().by_plugin;
@@ -157,7 +157,7 @@ impl Clients {
         &self,
         way: Way,
         span: Duration,
-        osds: Option<&OsdProcesses>,
+        osds: Option<&Processes>,
     ) -> Result<(Outcome, CpuMicros)> {
         let (before, count) = (CpuMicros::now(osds)?, Arc::new(AtomicU64::new(0)));
         let outcome = self.load(way, span, &count).await?;
@@ -204,7 +204,7 @@ impl Clients {
     /// Measures how much memory an OSD gains through many calls of many classes, compared with the
     /// same number of operations without a class.
     async fn weigh(&self, options: &RadosOptions, report: &mut dyn FnMut(Figure)) -> Result<()> {
-        let osds = OsdProcesses::of(options)?;
+        let osds = Processes::osds_of(options)?;
         for number in 0..MEMORY_CLASSES {
             let source = format!("-- class {number}\n{SOURCE}");
             let name = format!("{CLASS}-{number}").parse()?;

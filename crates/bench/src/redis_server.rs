@@ -7,6 +7,7 @@ use nacre_object::{Error, Result};
 use redis::aio::MultiplexedConnection;
 use tokio::process::{Child, Command};
 
+use crate::processes::Processes;
 use crate::server_process;
 
 /// After this time without an answer, the operation counts as failed. Even hundreds of large
@@ -45,6 +46,11 @@ impl RedisServer {
         let server = Self { client, process };
         server_process::until_ready("redis-server", || server.connect()).await?;
         Ok(server)
+    }
+
+    /// The server's process.
+    pub fn processes(&self) -> Processes {
+        Processes::with_ids(self.process.id())
     }
 
     /// A connection of its own.

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use nacre::{Cluster, ClusterFile, Layout};
-use nacre_node::Supervisor;
+use nacre_node::{NodeState, Supervisor};
 use nacre_object::{Error, Result};
 use nacre_rados::RadosOptions;
 use tempfile::TempDir;
 
 use crate::bench::Setup;
+use crate::processes::Processes;
 use crate::redis_server::RedisServer;
 
 /// Makes a scratch folder in `base`. The folder is removed when the returned value is dropped.
@@ -118,6 +119,15 @@ impl ScratchCluster {
     /// As [`Cluster::connect`].
     pub async fn client(&self) -> Result<Cluster> {
         Cluster::connect(&self.folder).await
+    }
+
+    /// The processes of its nodes.
+    pub fn processes(&self) -> Processes {
+        let ids = self.supervisor.states().into_iter().filter_map(|(_, state)| match state {
+            NodeState::Up { pid } => Some(pid),
+            _ => None,
+        });
+        Processes::with_ids(ids)
     }
 
     /// Ends every process.

@@ -15,7 +15,7 @@ impl Side {
     /// Adds the outcome of a round, and the CPU time of each of its operations.
     pub fn push(&mut self, (outcome, cpu): (Outcome, CpuMicros)) {
         self.runs.push(outcome);
-        self.osd_micros.push(cpu.osds);
+        self.osd_micros.push(cpu.servers);
         self.client_micros.push(cpu.client);
     }
 

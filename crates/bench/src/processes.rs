@@ -1,4 +1,4 @@
-//! The OSDs of a cluster that run on this machine: their memory, and the CPU they use.
+//! Server processes on this machine, such as OSDs: their memory, and the CPU they use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ const TIME_FIELDS: [usize; 2] = [11, 12];
 
 /// Processes, as `/proc` has them.
 #[derive(Debug)]
-pub(crate) struct OsdProcesses(Vec<PathBuf>);
+pub(crate) struct Processes(Vec<PathBuf>);
 
-impl OsdProcesses {
+impl Processes {
     /// The OSDs that were started with the cluster's configuration.
     ///
     /// # Errors
     /// `Unsupported` if no such OSD runs on this machine.
-    pub fn of(options: &RadosOptions) -> Result<Self> {
+    pub fn osds_of(options: &RadosOptions) -> Result<Self> {
         let elsewhere = || {
             Error::unsupported("no OSD of the cluster runs on this machine")
                 .hint("run `make bench ENGINE=ceph`, which starts a cluster on this machine")
@@ -30,6 +30,11 @@ impl OsdProcesses {
         let processes = processes.filter_map(|process| Some(process.ok()?.path()));
         let osds: Vec<_> = processes.filter(|process| is_osd_of(process, conf)).collect();
         if osds.is_empty() { Err(elsewhere()) } else { Ok(Self(osds)) }
+    }
+
+    /// The processes with these ids.
+    pub fn with_ids(ids: impl IntoIterator<Item = u32>) -> Self {
+        Self(ids.into_iter().map(|id| PathBuf::from(format!("/proc/{id}"))).collect())
     }
 
     /// The CPU time that all have used together, in microseconds.
@@ -68,7 +73,7 @@ impl OsdProcesses {
 }
 
 fn ended() -> Error {
-    Error::unavailable("an OSD ended during the measurement")
+    Error::unavailable("a server ended during the measurement")
 }
 
 fn is_osd_of(process: &Path, conf: &Path) -> bool {
