@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nacre::{Cluster, Object, RoleName};
-use nacre_clock::Random;
+use nacre_clock::{Clock, Random, SystemClock};
 use nacre_node::LocalCluster;
 use nacre_object::Result;
 
@@ -210,9 +210,10 @@ async fn with_cpu<T>(
     measuring: impl Future<Output = Result<T>>,
     rate: impl FnOnce(&T) -> f64,
 ) -> Result<(T, f64)> {
-    let (began, before) = (Instant::now(), CpuMicros::now(Some(servers))?);
+    let clock = SystemClock::default();
+    let (began, before) = (clock.monotonic(), CpuMicros::now(Some(servers))?);
     let measured = measuring.await?;
-    let operations = rate(&measured) * began.elapsed().as_secs_f64();
+    let operations = rate(&measured) * (clock.monotonic() - began).as_secs_f64();
     let each = CpuMicros::now(Some(servers))?.each_since(&before, operations.max(1.0) as u64);
     Ok((measured, each.servers + each.client))
 }

@@ -154,6 +154,8 @@ async fn the_tail_application_sends_the_writes_of_a_busy_osd_elsewhere() {
             workers.more_rounds("the workers work with the rules of the program");
             let shown = on.cluster.run(&["route", "show", "tail"]);
             assert!(shown.contains("on osd."), "{shown}");
+            let applications = on.cluster.run(&["route", "applications", "--json"]);
+            assert!(applications.contains("\"node\":\"gateway."), "{applications}");
             on.cluster.run(&["route", "stop", "tail"]);
             on.until_routed("all bytes are home", |bytes| bytes == 0);
             on

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::routes::{Workers, cluster, number, places, put, rules, status, wait_until_home};
 use common::slo_profiles::load_fast_profile;
@@ -99,6 +99,31 @@ async fn a_tenant_with_a_promise_is_routed_only_to_targets_at_which_it_was_admit
     assert!(gold.is_some_and(|gold| gold["requests"].as_u64() > Some(0)), "{slo}");
 }
 
+#[test]
+fn rules_that_are_put_at_once_are_checked_together() {
+    let (folder, cluster) = cluster();
+    let put = |target: u32| {
+        let text = format!(
+            "nacre routes 1\napplication to{target} on every\n  * w data/c* -> target storage.{target} follow\n"
+        );
+        let file = folder.path().join(format!("rules{target}"));
+        std::fs::write(&file, text).unwrap();
+        let mut command = cluster.command(&["route", "put", file.to_str().unwrap()]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let all = [0, 1, 2].map(put).map(|command| command.wait_with_output().unwrap());
+    let (installed, refused): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|output| output.status.success());
+    assert_eq!((installed.len(), refused.len()), (1, 2), "{refused:?}");
+    for output in refused {
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("contradict each other"), "{said}");
+    }
+    let file = rules(folder.path(), "application t on storage.9\n  * w data/x -> home\n");
+    let (_, said) = cluster.fails(&["route", "check", file.to_str().unwrap()]);
+    assert!(said.contains("name one of every, storage.0"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn routed_bytes_are_hidden_from_clients() {
     let (folder, cluster) = cluster();
@@ -114,6 +139,8 @@ async fn routed_bytes_are_hidden_from_clients() {
     let refused = nacre_object::Store::submit(client.store().as_ref(), read.unwrap()).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Denied);
     assert!(!cluster.run(&["pool", "ls"]).contains("nacre.routed"));
+    let (_, said) = cluster.fails(&["pool", "create", "nacre.routed"]);
+    assert!(said.contains("nacre's own"), "{said}");
 }
 
 #[test]

@@ -147,6 +147,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
 
     assert_eq!(cluster.json(&["slo", "profile", "--stored"]), profiles);
     load_fast_profile(&cluster, &["storage.0", "storage.1"]);
+    wrong_profiles_are_refused(&cluster, &profiles);
 
     let admitted = cluster.json(&admit("admit", "gold", "0.01"));
     assert_eq!(admitted["promise"]["slo_seconds"], 20.0);
@@ -175,6 +176,23 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
 
     cluster.run(&["slo", "evict", "gold"]);
     assert_eq!(cluster.json(&["slo", "status"])["tenants"]["gold"]["slo_seconds"], Value::Null);
+}
+
+fn wrong_profiles_are_refused(cluster: &RunningCluster, profiles: &Value) {
+    let mut twice = profiles.clone();
+    twice[1]["target"] = "storage.0".into();
+    let mut unknown = profiles.clone();
+    unknown[1]["target"] = "storage.7".into();
+    for (wrong, because) in [
+        (json!([]), "the file has no profiles"),
+        (twice, "two profiles of storage.0"),
+        (unknown, "there is no target storage.7"),
+    ] {
+        let file = cluster.folder().join("wrong.json");
+        std::fs::write(&file, wrong.to_string()).unwrap();
+        let (_, said) = cluster.fails(&["slo", "profile", "--load", file.to_str().unwrap()]);
+        assert!(said.contains(because), "{said}");
+    }
 }
 
 /// Beside gold, which has a deterministic promise.

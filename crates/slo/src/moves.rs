@@ -90,11 +90,19 @@ fn set(tenant: &TenantName, placement: &Placement) -> Change {
 }
 
 fn moved_before(tenant: &TenantName, present: &Placement) -> Error {
-    let what = match present.is_complete {
-        true => format!("the tenant was moved to {} before", present.target),
-        false => format!("a move of the tenant to {} has not ended", present.target),
+    let undo = format!("nacre slo advise --undo {tenant}");
+    let (what, hint) = match present.is_complete {
+        true => (
+            format!("the tenant was moved to {} before", present.target),
+            format!("nothing has changed; to move it elsewhere, take that move back first: {undo}"),
+        ),
+        false => (
+            format!("a move of the tenant to {} has not ended", present.target),
+            format!(
+                "nothing has changed; wait for the command that moves it, or if none does any more: {undo}"
+            ),
+        ),
     };
-    let hint = format!("wait for it, or take it back: nacre slo advise --undo {tenant}");
     Error::conflict(what).on(tenant).hint(hint)
 }
 

@@ -9,6 +9,9 @@ use serde_json::json;
 use crate::listing::{Limit, Listing, line};
 use crate::out::Out;
 
+/// The names of nacre's own pools begin with it.
+const OWN_POOLS: &str = "nacre.";
+
 /// Work with pools: sets of objects
 #[derive(Debug, Subcommand)]
 pub enum PoolCommand {
@@ -43,6 +46,11 @@ pub async fn run(command: PoolCommand, file: &ClusterFile, out: Out) -> Result<(
                 Some(rados_pool) => line(format!("{pool} in the RADOS pool {rados_pool}")),
             },
         ),
+        PoolCommand::Create { pool, .. } if pool.as_str().starts_with(OWN_POOLS) => {
+            Err(Error::invalid(format!("pools whose names begin with {OWN_POOLS} are nacre's own"))
+                .on(&pool)
+                .hint("choose another name"))
+        }
         PoolCommand::Create { pool, rados_pool: None } => cluster.create_pool(&pool).await,
         PoolCommand::Create { pool, rados_pool: Some(rados_pool) } => {
             let pools = CephPools::of(file)?.ok_or_else(|| {

@@ -196,7 +196,8 @@ impl PieceWork {
     ) -> Result<(Outcome, Result<Reply>)> {
         let object = &self.request.header.object;
         let span = Span::new(offset, offset.saturating_add(data.len() as u64));
-        let span = span.ok_or_else(|| Error::invalid("a write of no bytes is not routed"))?;
+        let span =
+            span.ok_or_else(|| Error::invalid("the write would end past the largest offset"))?;
         let version = self.home_version(switch).await?;
         // A doubt about the same place is harmless: the later write to that place ends it.
         settle_doubts_elsewhere(switch, &self.request.header, span, &place).await?;

@@ -235,13 +235,18 @@ impl RouteMap {
     }
 
     /// Stores applications. An application with the name of a stored one replaces it, and takes its
-    /// position in the order.
+    /// position in the order. The caller has checked them together with the rules of `checked`. If
+    /// others have changed rules since, stores nothing and returns `None`.
     ///
     /// # Errors
     /// `Unsupported` for a rule that nodes cannot execute; `Conflict` if a program makes the rules;
     /// `Unavailable`.
-    pub async fn put(&self, applications: &[(ApplicationName, StoredApplication)]) -> Result<u64> {
-        self.update(|state| {
+    pub async fn put(
+        &self,
+        applications: &[(ApplicationName, StoredApplication)],
+        checked: &RouteState,
+    ) -> Result<Option<u64>> {
+        self.update_checked(checked, |state| {
             let mut next = state.applications.values().map(|one| one.order + 1).max().unwrap_or(0);
             let mut changes = vec![];
             let mut after = state.clone();
@@ -266,12 +271,14 @@ impl RouteMap {
     /// # Errors
     /// `NotFound`; `Unavailable`.
     pub async fn remove(&self, name: &ApplicationName) -> Result<u64> {
-        self.update(|state| match state.applications.contains_key(name) {
-            true => check_operator_s(state, name)
-                .map(|()| vec![Change::remove(format!("{APPLICATION_PREFIX}{name}"))]),
-            false => Err(Error::not_found("there is no such application")
-                .on(name)
-                .hint("list the applications: nacre route ls")),
+        self.update(|state| {
+            check_operator_s(state, name)?;
+            match state.applications.contains_key(name) {
+                true => Ok(vec![Change::remove(format!("{APPLICATION_PREFIX}{name}"))]),
+                false => Err(Error::not_found("there is no such application")
+                    .on(name)
+                    .hint("list the applications: nacre route ls")),
+            }
         })
         .await
     }
@@ -343,17 +350,20 @@ impl RouteMap {
     /// Stores what a program has changed: the rules of its application, and the shares of the
     /// nodes' caches. Returns the epoch of the map.
     ///
+    /// The caller has checked the rules together with those of `checked`. If others have changed
+    /// rules since, stores nothing and returns `None`.
+    ///
     /// # Errors
     /// `Stale` if `me` is not the controller any more, or if the application was stopped or got
     /// other settings; `Unavailable`.
     pub(super) async fn put_controlled(
         &self,
         me: &LeaseHolder,
-        name: &ApplicationName,
-        started: &StartedApplication,
+        (name, started): (&ApplicationName, &StartedApplication),
         application: Option<StoredApplication>,
         shares: Option<BTreeMap<TenantName, u64>>,
-    ) -> Result<u64> {
+        checked: &RouteState,
+    ) -> Result<Option<u64>> {
         let update = |state: &RouteState| {
             if state.controller.as_ref() != Some(me) {
                 return Err(Error::stale("another node is the controller"));
@@ -372,7 +382,7 @@ impl RouteMap {
             }
             Ok(changes)
         };
-        self.update(update).await
+        self.update_checked(checked, update).await
     }
 
     /// Sets what nodes cache; `None` turns their caches off.
@@ -391,6 +401,22 @@ impl RouteMap {
     /// `NotFound` if caches are off; `Invalid` for shares out of bounds; `Unavailable`.
     pub async fn set_cache_shares(&self, shares: &BTreeMap<TenantName, u64>) -> Result<u64> {
         self.update(|state| shares_change(state, shares)).await
+    }
+
+    /// As [`update`](Self::update), if the rules are still those of `checked`; otherwise changes
+    /// nothing and returns `None`.
+    async fn update_checked(
+        &self,
+        checked: &RouteState,
+        mut decide: impl FnMut(&RouteState) -> Result<Vec<Change>>,
+    ) -> Result<Option<u64>> {
+        let mut is_unchanged = true;
+        let update = |state: &RouteState| {
+            is_unchanged = state.applications == checked.applications;
+            if is_unchanged { decide(state) } else { Ok(vec![]) }
+        };
+        let epoch = self.update(update).await?;
+        Ok(is_unchanged.then_some(epoch))
     }
 
     async fn update(

@@ -185,7 +185,7 @@ impl Admission {
         if self.tenants.iter().any(|admitted| admitted.candidate.tenant == *tenant) {
             return Err(Error::exists("the tenant already has a promise")
                 .on(tenant)
-                .hint("evict it first"));
+                .hint("evict it first, or replace its promise: nacre slo admit --replace"));
         }
         if self.tenants.len() == MAX_TENANTS {
             return Err(Error::exhausted(format!(

@@ -169,12 +169,19 @@ const HINT: &str = "write one of: pool NAME [of TENANT], target NAME, promise TE
     or a rule, which begins with a space";
 
 fn known_switch(routes: &Routes, name: &str) -> Result<SwitchName> {
-    let name: SwitchName = name.parse()?;
-    match routes.topology.has_switch(&name) {
-        true => Ok(name),
-        false => Err(Error::invalid(format!("there is no switch {name}"))
-            .hint(format!("put a line \"switch {name} at source *\" before it"))),
+    /// The most names in a hint.
+    const MAX_NAMED: usize = 16;
+    let (name, switches): (SwitchName, _) = (name.parse()?, &routes.topology.switches);
+    if routes.topology.has_switch(&name) {
+        return Ok(name);
     }
+    let known: Vec<_> = switches.iter().take(MAX_NAMED).map(|(known, _)| known.as_str()).collect();
+    let more = if switches.len() > MAX_NAMED { ", …" } else { "" };
+    let hint = match known.is_empty() {
+        true => format!("put a line \"switch {name} at source *\" before it"),
+        false => format!("name one of {}{more}", known.join(", ")),
+    };
+    Err(Error::invalid(format!("there is no switch {name}")).hint(hint))
 }
 
 fn parse_location(words: &[&str]) -> Result<Location> {

@@ -148,7 +148,7 @@ pub(super) async fn list(file: &ClusterFile, map: &RouteMap, out: Out) -> Result
     let all = reports(&Sessions::new(file)?, file).await;
     // A node that was replaced may not know it yet.
     let is_controller = |(node, report): &(String, ControllerReport)| {
-        report.is_controller && state.controller().is_none_or(|own| own == node)
+        report.is_controller && state.controller().is_none_or(|own| is_node(own, node))
     };
     let controller = all.into_iter().find(is_controller);
     let (node, mut report) = controller.unwrap_or_default();
@@ -167,6 +167,13 @@ pub(super) async fn list(file: &ClusterFile, map: &RouteMap, out: Out) -> Result
         |(name, started)| document(name, started, &node, &applications),
         |(name, started)| vec![row(name, started, &node, &applications)],
     )
+}
+
+/// Whether a name in a map is that of a node. On Ceph, the id of the gateway's own cluster follows
+/// the name.
+fn is_node(in_map: &str, node: &str) -> bool {
+    let rest = in_map.strip_prefix(node);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 fn document(

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::Path;
 
 use bytes::Bytes;
 use nacre::{Cluster, ClusterFile, RoleName, Sessions};
@@ -21,7 +20,6 @@ use serde::Serialize;
 use super::misplaced::Misplaced;
 use super::programs::declarations;
 use super::status::NODE_TIMEOUT;
-use crate::input;
 
 /// A file of rules with what is wrong with it.
 pub(super) struct Checked {
@@ -42,22 +40,21 @@ pub(super) struct Report {
 }
 
 impl Checked {
-    /// Reads a file of rules. Checks it together with the rules of other applications, and with the
+    /// Parses a file of rules. Checks it together with the rules of other applications, and with the
     /// programs that its rules name.
     ///
     /// # Errors
     /// `Invalid` if the file is malformed; `Unsupported` if no node can execute a rule; `NotFound`
     /// if a program is not active.
-    pub async fn read(
-        path: &Path,
+    pub async fn of(
+        text: &str,
         file: &ClusterFile,
         cluster: &Cluster,
         state: &RouteState,
     ) -> Result<Self> {
         let is_ceph = file.engine().is_some();
-        let text = input::read_text(path)?;
         let targets = targets(file, cluster).await?;
-        let routes = Routes::on(topology(&targets)?, &text)?;
+        let routes = Routes::on(topology(&targets)?, text)?;
         check_topology(&routes, &targets)?;
         let own = routes.insertions.iter().flat_map(|insertion| &insertion.rules);
         let own: BTreeSet<ProgramName> =
@@ -141,7 +138,7 @@ impl Checked {
 }
 
 /// The targets of a cluster, by which its switches are called.
-pub(super) async fn targets(file: &ClusterFile, cluster: &Cluster) -> Result<Vec<TargetName>> {
+pub(crate) async fn targets(file: &ClusterFile, cluster: &Cluster) -> Result<Vec<TargetName>> {
     if file.engine().is_none() {
         return Ok(cluster.store().targets());
     }

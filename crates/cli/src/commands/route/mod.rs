@@ -23,12 +23,17 @@ use self::applications::StartArguments;
 use self::cache::CacheCommand;
 use self::file::Checked;
 use self::wait::{Committed, Concerned, WaitArgument};
+use crate::input;
 use crate::listing::Limit;
 use crate::out::{Out, note};
 
+pub(crate) use self::file::targets;
 pub(crate) use self::programs::check_versions;
 pub(crate) use self::promises::check_promise;
 pub(crate) use self::status::statuses;
+
+/// How often `put` checks its rules again because others have changed rules meanwhile.
+const MAX_CHECKS: usize = 16;
 
 /// Install rules that send reads and writes to other targets, and see where they go
 /// (docs/routes.md)
@@ -162,7 +167,8 @@ async fn check(
     map: &RouteMap,
     out: Out,
 ) -> Result<()> {
-    let checked = Checked::read(rules, file, cluster, &map.state().await?).await?;
+    let text = input::read_text(rules)?;
+    let checked = Checked::of(&text, file, cluster, &map.state().await?).await?;
     out.show(&checked.report(), || checked.text())?;
     checked.verdict()
 }
@@ -175,8 +181,29 @@ async fn put(
     cluster: &Cluster,
 ) -> Result<(u64, Concerned)> {
     let map = RouteMap::new(cluster.maps().clone());
+    let text = input::read_text(rules)?;
+    for _ in 0..MAX_CHECKS {
+        if let Some(stored) = check_and_put(&text, is_forced, file, cluster, &map).await? {
+            return Ok(stored);
+        }
+    }
+    Err(Error::conflict(
+        "others change rules again and again, so these could not be checked with them",
+    )
+    .hint("put them again when the other commands have ended"))
+}
+
+/// Checks the rules together with the present ones, and stores them. Returns `None` if others have
+/// changed rules meanwhile.
+async fn check_and_put(
+    text: &str,
+    is_forced: bool,
+    file: &ClusterFile,
+    cluster: &Cluster,
+    map: &RouteMap,
+) -> Result<Option<(u64, Concerned)>> {
     let before = map.state().await?;
-    let checked = Checked::read(rules, file, cluster, &before).await?;
+    let checked = Checked::of(text, file, cluster, &before).await?;
     let verdict = checked.verdict();
     if let Err(error) = verdict {
         if !is_forced {
@@ -191,13 +218,13 @@ async fn put(
         note(error.message());
     }
     let stored = checked.stored(is_forced);
-    let epoch = map.put(&stored).await?;
+    let Some(epoch) = map.put(&stored, &before).await? else { return Ok(None) };
     let mut concerned = Concerned::default();
     for (name, application) in &stored {
         concerned.add(application);
         before.applications.get(name).iter().for_each(|former| concerned.add(former));
     }
-    Ok((epoch, concerned))
+    Ok(Some((epoch, concerned)))
 }
 
 /// Ends the rules of an application. Returns the new epoch and the switches that it concerns.

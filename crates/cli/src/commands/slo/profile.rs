@@ -1,15 +1,17 @@
 //! `nacre slo profile`: measures the cost of requests on each target, or reads it from a file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_node::SloTargets;
-use nacre_object::{Result, TargetName};
+use nacre_object::{Error, Result, TargetName};
 use nacre_qos::IoKind;
 use nacre_slo::StoredProfile;
 use serde::{Deserialize, Serialize};
 
+use super::super::route::targets;
 use super::input::read_json;
 use super::milliseconds;
 use crate::out::{Out, note, table};
@@ -54,7 +56,7 @@ pub(super) async fn profile(
 ) -> Result<()> {
     let cluster = Cluster::reach(file)?;
     let profiles = match &arguments.load {
-        Some(path) => load(path, &cluster).await?,
+        Some(path) => load(path, file, &cluster).await?,
         None if arguments.stored => cluster.slos().state().await?.profiles.into_iter().collect(),
         None => measure(file, &cluster, Duration::from_secs_f64(arguments.seconds)).await?,
     };
@@ -69,11 +71,37 @@ pub(super) async fn profile(
     out.show(&printed.collect::<Vec<_>>(), || text(&profiles, out))
 }
 
-/// Stores the profiles of a file.
-async fn load(path: &Path, cluster: &Cluster) -> Result<Vec<(TargetName, StoredProfile)>> {
+/// Stores the profiles of a file. A target that the file does not name has no profile afterwards.
+///
+/// # Errors
+/// `Invalid` if the file has no profiles, or names a target that does not exist or twice.
+async fn load(
+    path: &Path,
+    file: &ClusterFile,
+    cluster: &Cluster,
+) -> Result<Vec<(TargetName, StoredProfile)>> {
     let read: Vec<TargetProfile> = read_json(path, "output of `nacre slo profile --json`")?;
     let profile = |one: TargetProfile| Ok((TargetName::new(one.target)?, one.profile));
     let profiles = read.into_iter().map(profile).collect::<Result<Vec<_>>>()?;
+    let existing = targets(file, cluster).await?;
+    let mut without: BTreeSet<_> = existing.iter().collect();
+    for (target, _) in &profiles {
+        if !without.remove(target) {
+            let fault = match existing.contains(target) {
+                true => format!("the file has two profiles of {target}"),
+                false => format!("there is no target {target}"),
+            };
+            return Err(Error::invalid(fault)
+                .hint("`nacre slo profile --stored --json` prints a valid file"));
+        }
+    }
+    if profiles.is_empty() {
+        return Err(Error::invalid("the file has no profiles")
+            .hint("`nacre slo profile --json` prints a valid file"));
+    }
+    for target in without {
+        note(&format!("{target} has no profile now, so nothing can be promised there"));
+    }
     cluster.slos().set_profiles(&profiles).await?;
     Ok(profiles)
 }

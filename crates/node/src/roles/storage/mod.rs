@@ -118,7 +118,8 @@ impl OpenedRole for Storage {
                 let (engine, switch) = (gateway.engine.clone(), Arc::clone(switch));
                 let me = (name.clone(), node.record.incarnation);
                 let clock = Arc::clone(node.clock);
-                let joined = Gateways::join(engine, switch, cluster.maps().clone(), me, clock);
+                let registry = (cluster.maps().clone(), cluster.events().clone());
+                let joined = Gateways::join(engine, switch, registry, me, clock);
                 Some(Arc::new(joined.await?))
             }
             _ => None,

@@ -214,7 +214,7 @@ impl ApplicationController {
             state: self.states.get(name).cloned().unwrap_or_else(|| serde_json::json!({})),
         };
         let ran = match due.run(task).await {
-            Ok(ran) => self.keep(task, name, &started, ran).await,
+            Ok(ran) => self.keep(task, routes, (name, &started), ran).await,
             Err(error) => Err(error),
         };
         let failure = ran.as_ref().err().map(ToString::to_string);
@@ -256,12 +256,13 @@ impl ApplicationController {
     }
 
     /// Commits the rules of a run, then keeps its state. If the controller dies between the two,
-    /// the next run gets the former state with the new rules.
+    /// the next run gets the former state with the new rules. If others have changed rules since
+    /// the new ones were analysed, nothing is kept: the next run decides again.
     async fn keep(
         &mut self,
         task: &ApplicationsTask,
-        name: &ApplicationName,
-        started: &StartedApplication,
+        routes: &RouteState,
+        (name, started): (&ApplicationName, &StartedApplication),
         ran: RunOutcome,
     ) -> Result<()> {
         let is_changed = ran.changed.is_some() || ran.shares.is_some();
@@ -269,8 +270,9 @@ impl ApplicationController {
             let map = RouteMap::new(task.cluster.maps().clone());
             let (application, shares) = (ran.changed, ran.shares);
             let me = self.term.me();
-            let put = map.put_controlled(me, name, started, application, shares);
-            self.committed = put.await?;
+            let put = map.put_controlled(me, (name, started), application, shares, routes);
+            let Some(epoch) = put.await? else { return Ok(()) };
+            self.committed = epoch;
         }
         self.states.insert(name.clone(), ran.state);
         for text in &ran.told {

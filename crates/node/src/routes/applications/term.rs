@@ -158,10 +158,14 @@ mod tests {
         StartedApplication { program, settings, every_seconds: 1.0 }
     }
 
+    fn no_rules() -> StoredApplication {
+        StoredApplication { order: 0, is_forced: false, insertions: vec![] }
+    }
+
     async fn put(term: &ControllerTerm, map: &RouteMap, name: &ApplicationName) -> Result<()> {
-        let application = StoredApplication { order: 0, is_forced: false, insertions: vec![] };
-        let (me, started) = (term.me(), started());
-        map.put_controlled(me, name, &started, Some(application), None).await.map(drop)
+        let (checked, started) = (map.state().await?, started());
+        let put = map.put_controlled(term.me(), (name, &started), Some(no_rules()), None, &checked);
+        put.await.map(drop)
     }
 
     #[tokio::test]
@@ -188,6 +192,25 @@ mod tests {
         assert_eq!(put(&first, &map, &name).await.unwrap_err().kind(), ErrorKind::Stale);
         assert_eq!(first.store(&none).await.unwrap_err().kind(), ErrorKind::Stale);
         assert!(matches!(first.look(&clock, &none).await, Ok(TermStatus::NotController)));
+    }
+
+    #[tokio::test]
+    async fn rules_are_not_stored_if_others_have_changed_since_they_were_checked() {
+        let (maps, clock) = (maps(), ManualClock::default());
+        let (map, name) = (RouteMap::new(maps.clone()), "a".parse().unwrap());
+        map.start(&name, &started()).await.unwrap();
+        let mut one = term(&maps, "one");
+        one.look(&clock, &States::new()).await.unwrap();
+        let checked = map.state().await.unwrap();
+        let other = [("b".parse().unwrap(), no_rules())];
+        assert!(map.put(&other, &checked).await.unwrap().is_some());
+        let (me, own, started) = (one.me(), Some(no_rules()), started());
+        let put = map.put_controlled(me, (&name, &started), own, None, &checked);
+        assert_eq!(put.await.unwrap(), None);
+        let third = [("c".parse().unwrap(), no_rules())];
+        assert_eq!(map.put(&third, &checked).await.unwrap(), None);
+        let stored = map.state().await.unwrap().applications;
+        assert_eq!(stored.keys().map(ApplicationName::as_str).collect::<Vec<_>>(), ["b"]);
     }
 
     #[tokio::test]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use nacre_object::{Error, ListRequest, Result, Store};
+use nacre_object::{Error, ListRequest, NodeName, Result, Store};
+use nacre_registry::{Event, Severity};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::super::in_force::InForce;
 use super::super::state::RouteState;
@@ -18,6 +19,8 @@ const LEASE_TIMES: LeaseTimes =
     LeaseTimes { beat: Duration::from_secs(1), patience: Duration::from_secs(5) };
 /// How often a gateway looks at the lease.
 const LOOK_AT_LEASE: Duration = Duration::from_millis(500);
+/// How long the cluster log may take to store an event.
+const EVENT_TIME: Duration = Duration::from_secs(1);
 /// How long the router waits for another gateway to acknowledge rules before it shuts it out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -101,6 +104,8 @@ impl Gateways {
             return Ok(());
         }
         self.shut_out(&router.former).await?;
+        let text = "this gateway routes now; the one that routed before was silent, and is shut out of the Ceph cluster";
+        self.tell(text.to_owned()).await;
         let done = RouterEntry { former: vec![], ..router.clone() };
         self.registry
             .update(|known| match known.router.as_ref() == Some(&router) {
@@ -108,6 +113,16 @@ impl Gateways {
                 false => Err(Error::stale("another gateway has become the router")),
             })
             .await
+    }
+
+    /// Writes to the cluster log. An event that the log does not take is lost: the caller has more
+    /// urgent things to do than to wait for it.
+    async fn tell(&self, text: String) {
+        let mut event = Event::new(Severity::Warning, text);
+        if let Ok(node) = NodeName::new(&self.me.node) {
+            event = event.node(node);
+        }
+        let _ = timeout(EVENT_TIME, self.events.append(event)).await;
     }
 
     /// Shuts connections out of the Ceph cluster. When this returns, no OSD accepts an operation of
@@ -174,6 +189,8 @@ impl Gateways {
                     behind.iter().map(|(_, entry)| entry.address.clone()).collect();
                 self.shut_out(&addresses).await?;
                 for (node, entry) in behind {
+                    let seconds = PATIENCE.as_secs();
+                    self.tell(format!("{node} did not take over new rules within {seconds} s, and is shut out of the Ceph cluster")).await;
                     let remove = |known: &Registered| match known.gateways.get(node) == Some(entry)
                     {
                         true => Ok(vec![remove_gateway(node)]),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nacre_clock::Clock;
 use nacre_object::{NodeName, Result};
 use nacre_rados::RadosEngine;
-use nacre_registry::Maps;
+use nacre_registry::{Events, Maps};
 use nacre_route::{ObjectMatch, Record, Rule};
 use tokio::join;
 use tokio::sync::watch;
@@ -37,6 +37,7 @@ pub(crate) struct Gateways {
     pub(super) engine: RadosEngine,
     pub(super) switch: Arc<NodeSwitch>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) events: Events,
     routes: RouteMap,
     /// The rules that the gateway acknowledged when it joined.
     joined: Retained,
@@ -57,7 +58,7 @@ impl Gateways {
     pub async fn join(
         engine: RadosEngine,
         switch: Arc<NodeSwitch>,
-        maps: Maps,
+        (maps, events): (Maps, Events),
         me: (NodeName, u64),
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
@@ -69,6 +70,7 @@ impl Gateways {
             engine,
             switch,
             clock,
+            events,
             routes: RouteMap::new(maps),
             joined: Retained::default(),
         };

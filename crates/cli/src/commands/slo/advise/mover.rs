@@ -291,12 +291,15 @@ impl Mover<'_> {
     /// Takes unfinished moves back after the failure `reason`. Returns the error for the user, which
     /// also says what could not be taken back.
     async fn take_back(&self, moves: &[PlannedMove], reason: Error) -> Error {
-        let mut left = vec![];
+        let (mut left, mut has_begun) = (vec![], false);
         for planned in moves.iter().rev() {
-            let taken = self.take_back_one(planned).await;
-            if let Err(error) = taken {
-                left.push(format!("{}: {error}", planned.tenant));
+            match self.take_back_one(planned).await {
+                Ok(is_taken) => has_begun |= is_taken,
+                Err(error) => left.push(format!("{}: {error}", planned.tenant)),
             }
+        }
+        if !has_begun && left.is_empty() && !self.is_interrupted() {
+            return reason;
         }
         let text = match left.is_empty() {
             true => format!("{}; what was done is taken back", reason.message()),
@@ -323,18 +326,21 @@ impl Mover<'_> {
         }
     }
 
-    /// Takes one move back, if it has begun.
-    async fn take_back_one(&self, planned: &PlannedMove) -> Result<()> {
+    /// Takes one move back. Returns whether it had begun.
+    async fn take_back_one(&self, planned: &PlannedMove) -> Result<bool> {
         let state = self.cluster.slos().state().await?;
         let own = |record: &&Placement| record.began_at_micros == planned.record.began_at_micros;
-        let Some(record) = state.placements.get(&planned.tenant).filter(own) else { return Ok(()) };
+        let Some(record) = state.placements.get(&planned.tenant).filter(own) else {
+            return Ok(false);
+        };
         if record.is_complete {
             self.cluster.slos().begin_return(&planned.tenant).await?;
         }
         for pool in &planned.pools {
             self.restore(&as_found(&pool.present)).await?;
         }
-        self.cluster.slos().forget_move(&planned.tenant).await
+        self.cluster.slos().forget_move(&planned.tenant).await?;
+        Ok(true)
     }
 
     /// Gives the placement groups of a pool the overrides that they had.
