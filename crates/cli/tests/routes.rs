@@ -90,7 +90,8 @@ async fn a_tenant_with_a_promise_is_routed_only_to_targets_at_which_it_was_admit
     assert!(said.contains(&format!("tenant:gold w data/* -> target {away}")), "{said}");
 
     // The rule and the target that stores the bytes know the tenant of the pool.
-    cluster.run_with_input(&["object", "write", &format!("data/{}", names[0]), "-"], "abc");
+    let object = format!("data/{}", names[0]);
+    cluster.run_with_input(&["object", "write", &object, "--offset", "0", "-"], "abc");
     let slo = cluster.json(&["slo", "status"]);
     let targets = slo["targets"].as_array().unwrap();
     let target = targets.iter().find(|target| target["target"] == *away).unwrap();

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nacre_object::{ApplicationName, Error, Result, TargetName, TenantName};
+use nacre_object::{ApplicationName, Error, ErrorKind, Result, TargetName, TenantName};
 use nacre_route::{
     CacheLoad, ControlInput, ControlOutput, ControlProgram, StoredApplication, StoredInsertion,
     SwitchRule,
 };
+use nacre_slo::SloState;
 
 use super::super::analysis::{check_switches, findings};
 use super::super::state::{RouteState, StartedApplication};
@@ -112,7 +113,11 @@ impl ProgramRun<'_> {
             let declared = rule.destination.program().and_then(|name| declarations.get(name));
             check_declared(rule, declared.map_or(&[][..], Vec::as_slice))?;
         }
-        let slo = task.cluster.slos().state().await?;
+        let slo = match task.cluster.slos().state().await {
+            // Programs must go on while the node is down that keeps this map.
+            Err(error) if error.kind() == ErrorKind::Unavailable => SloState::default(),
+            state => state?,
+        };
         let known = findings(self.routes, targets, &declarations, &slo)?;
         let new = findings(&after, targets, &declarations, &slo)?;
         match new.iter().find(|finding| !known.contains(finding)) {
