@@ -47,6 +47,5 @@ pub use cluster::placement_seed::PlacementSeed;
 pub use cluster::plain_client::{PlainAnswer, PlainClient};
 pub use cluster::primaries::{GroupPlacement, Overrides, PoolPlacement, PrimaryProgress};
 pub use engine::RadosEngine;
-pub use ffi::exit_if_connected;
 pub use options::RadosOptions;
 pub use pools::table::RadosPoolRef;

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use nacre_object::{Error, ErrorKind, Result};
-use nacre_rados::exit_if_connected;
 use serde_json::json;
 
 use crate::out::{Out, note, note_json};
@@ -34,7 +33,6 @@ pub fn run<Work: Future<Output = Result<()>>>(to: Out, work: impl FnOnce() -> Wo
             signals::exit_status().unwrap_or(failed)
         }
     };
-    exit_if_connected(status);
     ExitCode::from(status)
 }
 

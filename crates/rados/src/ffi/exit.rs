@@ -1,24 +1,34 @@
 //! How a process ends that may still be connected.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::io::Write;
+use std::ptr;
 
 use super::cluster::connected;
 
 unsafe extern "C" {
+    /// Has the C library call a function when the process ends, with the exit status.
+    fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
     /// Ends the process, and does nothing else: C's and C++'s globals stay as they are.
     fn _exit(status: c_int) -> !;
 }
 
-/// Ends the process with this status if a connection is still open, for example after an interrupt
-/// while the cluster is silent. librados' threads then still use globals that an ordinary exit
-/// would destroy, and these threads end only when the cluster answers.
-pub fn exit_if_connected(status: u8) {
+/// From now on, a process that ends while a connection is open keeps all globals. librados' threads
+/// use them until their connection has ended. A connection may be open because the cluster is silent
+/// after an interrupt, or because a task ends a watch at this moment.
+///
+/// Call it after librados is loaded: its globals are then destroyed after `end` was called.
+pub(super) fn keep_globals_while_connected() {
+    // SAFETY: the function has no requirements. If it fails, the process ends as any other.
+    unsafe { on_exit(end, ptr::null_mut()) };
+}
+
+extern "C" fn end(status: c_int, _: *mut c_void) {
     if connected() == 0 {
         return;
     }
     // Flushes the output, as an ordinary exit does. An error could not be reported any more.
     let _ = std::io::stdout().flush();
     // SAFETY: the function takes any number and never returns.
-    unsafe { _exit(status.into()) }
+    unsafe { _exit(status) }
 }

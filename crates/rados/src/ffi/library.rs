@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 
 use nacre_object::{Error, Result};
 
+use super::exit::keep_globals_while_connected;
+
 /// The library's name, with the version of its interface.
 const NAME: &str = "librados.so.2";
 
@@ -172,6 +174,7 @@ impl Library {
         let functions = Self::resolve(&library).map_err(missing)?;
         // Never unloaded: the functions are pointers into it.
         std::mem::forget(library);
+        keep_globals_while_connected();
         Ok(functions)
     }
 }

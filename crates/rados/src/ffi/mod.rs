@@ -19,7 +19,6 @@ mod write;
 pub use cluster::{Cluster, Refusal};
 pub use completion::Answer;
 pub use exec::{Call, Called};
-pub use exit::exit_if_connected;
 pub use io_context::IoContext;
 pub use library::Library;
 pub use read::{Fetch, Fetched, Keep};
