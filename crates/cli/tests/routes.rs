@@ -141,7 +141,7 @@ async fn routed_bytes_are_hidden_from_clients() {
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Denied);
     assert!(!cluster.run(&["pool", "ls"]).contains("nacre.routed"));
     let (_, said) = cluster.fails(&["pool", "create", "nacre.routed"]);
-    assert!(said.contains("nacre's own"), "{said}");
+    assert!(said.contains("are nacre's own"), "{said}");
 }
 
 #[test]

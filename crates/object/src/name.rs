@@ -145,9 +145,17 @@ name_type!(
 );
 
 impl PoolName {
+    /// The names of nacre's own pools begin with it.
+    pub const OWN_PREFIX: &str = "nacre.";
+
     /// The pool in which nacre keeps maps, programs and everything else it knows.
     pub fn system() -> Self {
         Self("nacre.system".into())
+    }
+
+    /// Whether the pool is one of nacre's own. Clients cannot create such pools.
+    pub fn is_own(&self) -> bool {
+        self.as_str().starts_with(Self::OWN_PREFIX)
     }
 }
 
@@ -209,16 +217,13 @@ impl ObjectId {
     pub fn new(pool: PoolName, name: ObjectName) -> Self {
         Self { pool, name }
     }
-
-    /// The pool, a slash and the name. Quicker than `to_string`, which formats.
-    pub fn text(&self) -> String {
-        [self.pool.as_str(), "/", self.name.as_str()].concat()
-    }
 }
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.pool, self.name)
+        f.write_str(self.pool.as_str())?;
+        f.write_str("/")?;
+        f.write_str(self.name.as_str())
     }
 }
 

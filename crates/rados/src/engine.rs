@@ -227,7 +227,7 @@ impl RadosEngine {
 
     async fn place_pool_now(&self, pool: &PoolName, rados_pool: Option<&str>) -> Result<()> {
         let namespaces = &self.0.namespaces;
-        if namespaces.is_own(pool.as_str()) {
+        if pool.is_own() {
             return Err(Error::invalid("nacre's own pools lie in the main RADOS pool").on(pool));
         }
         let chosen = match rados_pool.filter(|name| *name != self.0.options.pool) {

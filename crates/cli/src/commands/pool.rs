@@ -9,9 +9,6 @@ use serde_json::json;
 use crate::listing::{Limit, Listing, line};
 use crate::out::Out;
 
-/// The names of nacre's own pools begin with it.
-const OWN_POOLS: &str = "nacre.";
-
 /// Work with pools: sets of objects
 #[derive(Debug, Subcommand)]
 pub enum PoolCommand {
@@ -46,8 +43,8 @@ pub async fn run(command: PoolCommand, file: &ClusterFile, out: Out) -> Result<(
                 Some(rados_pool) => line(format!("{pool} in the RADOS pool {rados_pool}")),
             },
         ),
-        PoolCommand::Create { pool, .. } if pool.as_str().starts_with(OWN_POOLS) => {
-            Err(Error::invalid(format!("pools whose names begin with {OWN_POOLS} are nacre's own"))
+        PoolCommand::Create { pool, .. } if pool.is_own() => {
+            Err(Error::invalid("pools whose names begin with nacre. are nacre's own")
                 .on(&pool)
                 .hint("choose another name"))
         }

@@ -17,7 +17,6 @@ use super::block::{BLOCK_BYTES, MAX_CACHED_BYTES, MAX_READ_BLOCKS, ReturnedBytes
 use super::blocks::{Block, CachedObject, VersionEntry};
 use super::changes::{Changes, Generation, ObjectHash, Part, Touched};
 use super::node_cache::{Answered, NodeCache, TenantCache};
-use super::settings::is_own;
 use crate::completed::Completed;
 
 /// The layer.
@@ -278,7 +277,8 @@ impl Layer for CacheLayer {
     }
 
     fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
-        if is_own(&request.header.object.pool) {
+        // Nodes read maps through classes, and routed bytes belong to objects of other pools.
+        if request.header.object.pool.is_own() {
             return self.next.submit(request);
         }
         // Changes are noticed even while the caches are off. So they can be turned on at any time.

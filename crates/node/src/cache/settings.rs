@@ -52,7 +52,7 @@ impl CacheSettings {
             return wrong(what, format!("name 1 to {MAX_POOLS} pools whose objects are cached"));
         }
         for pool in &self.pools {
-            if is_own(&PoolName::new(pool)?) {
+            if PoolName::new(pool)?.is_own() {
                 let what = format!("the pool {pool} is nacre's own and is not cached");
                 return wrong(what, "name pools of clients".to_owned());
             }
@@ -96,12 +96,6 @@ impl CacheSettings {
             }
         }
     }
-}
-
-/// Whether a pool belongs to nacre itself. Such pools are never cached: nodes read maps through
-/// classes, and routed bytes belong to objects of other pools.
-pub(super) fn is_own(pool: &PoolName) -> bool {
-    pool.as_str().starts_with("nacre.")
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl Matches {
         if self.prefixes.is_empty() && self.patterns.is_empty() {
             return false;
         }
-        let text = object.text();
+        let text = object.to_string();
         // No prefix begins with another, so only the last prefix at or before the text can match.
         let up_to = (Bound::Unbounded, Bound::Included(text.as_str()));
         let prefix = self.prefixes.range::<str, _>(up_to).next_back();

@@ -33,9 +33,6 @@ use crate::completed::Completed;
 /// receives `Lost` and knows that it missed some changes.
 const QUEUED_CHANGES: usize = 1024;
 
-/// The prefix of the names of nacre's own pools. Rules never apply to their objects.
-const OWN_POOLS: &str = "nacre.";
-
 /// A node's switch at work. Shared by the layers, the services and the tasks of the node.
 pub struct NodeSwitch {
     name: SwitchName,
@@ -62,11 +59,11 @@ pub struct NodeSwitch {
     loaded: Record,
 }
 
-/// What the pure switch says of an IO that has arrived.
+/// What the switch does with an IO that has arrived.
 enum Begun {
-    /// It goes where it was going, as a whole: through these layers.
+    /// The IO goes undivided to its own object, through these layers.
     AtHome(Stack, Arc<Request>),
-    /// What is to do now, and where the reply comes.
+    /// The work that begins now, and the receiver of the reply.
     Routed(Vec<Work>, oneshot::Receiver<Result<Reply>>),
 }
 
@@ -245,7 +242,7 @@ impl NodeSwitch {
 
     /// Counts an IO of a client, and lets it pass if no rule is about its object.
     pub(super) fn free_pass(&self, header: &IoHeader) -> Option<FreePass> {
-        if !header.object.pool.as_str().starts_with(OWN_POOLS) {
+        if !header.object.pool.is_own() {
             let locations = self.locations.rados();
             let osd = locations.and_then(|locations| locations.known_primary(&header.object));
             self.counts.note(header, osd, || self.clock.monotonic());
@@ -363,6 +360,7 @@ impl NodeSwitch {
         }
         let commands = core.switch.handle(self.clock.monotonic(), event);
         if homeward.is_none() && core.only_goes_home(object, &commands) {
+            core.count_decisions(&commands);
             return Begun::AtHome(next, request);
         }
         let (reply, replied) = oneshot::channel();
@@ -370,8 +368,8 @@ impl NodeSwitch {
         Begun::Routed(core.obey(commands), replied)
     }
 
-    /// Runs an IO that rules leave where it was going. Most IO is such, so it gets no state but that
-    /// in the pure switch.
+    /// Runs an IO that goes undivided to its own object. This is the usual case, so only the pure
+    /// switch keeps state about such an IO.
     async fn run_at_home(
         self: Arc<Self>,
         io: IoId,

@@ -65,22 +65,28 @@ impl Core {
     /// Carries out commands of the pure switch, and returns the work that has to wait for a store,
     /// a node or a program.
     pub fn obey(&mut self, commands: Vec<Command>) -> Vec<Work> {
+        self.count_decisions(&commands);
         commands.into_iter().filter_map(|command| self.take(command)).collect()
     }
 
-    /// Whether commands only send a whole IO home, and no byte of its object is or may be elsewhere.
-    /// Counts the rule that decided about such an IO.
-    pub fn only_goes_home(&mut self, object: &ObjectId, commands: &[Command]) -> bool {
-        let [Command::Forward { rule, destination, ops: PieceOps::All, .. }] = commands else {
+    /// Whether the only command sends an undivided IO to its own object, and no byte of the object
+    /// is or may be elsewhere.
+    pub fn only_goes_home(&self, object: &ObjectId, commands: &[Command]) -> bool {
+        let [Command::Forward { destination, ops: PieceOps::All, .. }] = commands else {
             return false;
         };
-        let is_home = matches!(destination, None | Some(Destination::Home))
+        matches!(destination, None | Some(Destination::Home))
             && self.doubts.is_empty()
-            && self.table().made_over(object, Span::WHOLE).is_none();
-        if let (true, Some(rule)) = (is_home, rule) {
-            self.tally.decided(*rule, self.switch.table());
+            && self.table().made_over(object, Span::WHOLE).is_none()
+    }
+
+    /// Counts the rules that have decided about the pieces that the commands send.
+    pub fn count_decisions(&mut self, commands: &[Command]) {
+        for command in commands {
+            if let Command::Forward { rule: Some(rule), .. } = command {
+                self.tally.decided(*rule, self.switch.table());
+            }
         }
-        is_home
     }
 
     /// Keeps the reply to a piece until the IO has all its replies.
@@ -107,9 +113,6 @@ impl Core {
     fn take(&mut self, command: Command) -> Option<Work> {
         match command {
             Command::Forward { io, piece, rule, destination, ops, stamp, .. } => {
-                if let Some(rule) = rule {
-                    self.tally.decided(rule, self.switch.table());
-                }
                 let request = Arc::clone(&self.live.get(&io)?.request);
                 let object = &request.header.object;
                 let span = if let [op] = ops.of(&request) { span_of(op) } else { None };

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nacre_object::Result;
+use nacre_object::{PoolName, Result};
 use nacre_rados_layout::mailbox_namespace;
 
 use super::table::{PlacedPools, PoolTable, TABLE_NAMESPACE, TABLE_OBJECT};
@@ -17,8 +17,6 @@ use crate::watches::Watches;
 
 /// How many open namespaces the engine remembers. Opening one again is cheap.
 const MAX_CONTEXTS: usize = 256;
-/// How the names of nacre's own pools begin.
-const OWN_POOLS: &str = "nacre.";
 
 /// A RADOS pool that holds pools of nacre.
 #[derive(Debug)]
@@ -108,11 +106,6 @@ impl Namespaces {
         self.open().namespace(&self.main, None, namespace)
     }
 
-    /// Whether a pool of nacre is one of nacre's own.
-    pub fn is_own(&self, pool: &str) -> bool {
-        pool.starts_with(OWN_POOLS)
-    }
-
     /// The namespace of a pool in a RADOS pool of this number, whatever the table says.
     ///
     /// # Errors
@@ -123,7 +116,7 @@ impl Namespaces {
     }
 
     async fn within(&self, pool: &str, namespace: &str) -> Result<Namespace> {
-        if self.is_own(pool) {
+        if pool.starts_with(PoolName::OWN_PREFIX) {
             return self.of_main(namespace);
         }
         let placed_pools = self.table.placed_pools().await?;

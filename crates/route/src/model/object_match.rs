@@ -62,7 +62,7 @@ impl ObjectMatch {
     pub fn matches(&self, object: &ObjectId) -> bool {
         match self {
             Self::Exact(id) => id == object,
-            other => other.matches_text(&object.text()),
+            other => other.matches_text(&object.to_string()),
         }
     }
 

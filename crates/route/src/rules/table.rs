@@ -349,7 +349,7 @@ impl RuleTable {
         if self.prefixes.is_empty() && self.patterns.is_empty() {
             return matching.found;
         }
-        let text = io.object.text();
+        let text = io.object.to_string();
         self.prefixes.each_prefix_of(&text, |slots| matching.collect(slots));
         self.patterns.each_prefix_of(&text, |patterns| {
             let fitting = patterns.iter().filter(|(pattern, _)| pattern.matches(&text));
