@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use nacre::{Cluster, ClusterFile, ProgramId, ProgramKind, RoleName, Sessions};
+use nacre::{Cluster, ClusterFile, NodeEntry, ProgramId, ProgramKind, RoleName, Sessions};
 use nacre_clock::{Clock, SystemClock};
 use nacre_node::{
     ApplicationReport, ControllerReport, ROUTE_SERVICE, RouteMap, StartedApplication,
@@ -131,11 +131,14 @@ async fn first_run(
 }
 
 /// What the nodes that answer say of the controller.
-async fn reports(sessions: &Sessions, file: &ClusterFile) -> Vec<(String, ControllerReport)> {
-    let asked = file.with_role(RoleName::Storage).map(|node| async {
+async fn reports<'a>(
+    sessions: &Sessions,
+    file: &'a ClusterFile,
+) -> Vec<(&'a NodeEntry, ControllerReport)> {
+    let asked = file.with_role(RoleName::Storage).map(|node: &'a NodeEntry| async move {
         let session = sessions.session(&node.name).ok()?;
         let answer = session.ask(ROUTE_SERVICE, "controller", Bytes::new(), NODE_TIMEOUT).await;
-        Some((node.name.clone(), serde_json::from_slice(&answer.ok()?).ok()?))
+        Some((node, serde_json::from_slice(&answer.ok()?).ok()?))
     });
     join_all(asked).await.into_iter().flatten().collect()
 }
@@ -147,10 +150,12 @@ pub(super) async fn list(file: &ClusterFile, map: &RouteMap, out: Out) -> Result
     let state = map.state().await?;
     let all = reports(&Sessions::new(file)?, file).await;
     // A node that was replaced may not know it yet.
-    let is_controller = |(node, report): &(String, ControllerReport)| {
-        report.is_controller && state.controller().is_none_or(|own| is_node(own, node))
+    let is_controller = |(node, report): &(&NodeEntry, ControllerReport)| {
+        let is_named = |own| node.node_name().is_ok_and(|name| name.as_str() == own);
+        report.is_controller && state.controller().is_none_or(is_named)
     };
     let controller = all.into_iter().find(is_controller);
+    let controller = controller.map(|(node, report)| (node.name.clone(), report));
     let (node, mut report) = controller.unwrap_or_default();
     if node.is_empty() && !state.started.is_empty() {
         note(
@@ -167,13 +172,6 @@ pub(super) async fn list(file: &ClusterFile, map: &RouteMap, out: Out) -> Result
         |(name, started)| document(name, started, &node, &applications),
         |(name, started)| vec![row(name, started, &node, &applications)],
     )
-}
-
-/// Whether a name in a map is that of a node. On Ceph, the id of the gateway's own cluster follows
-/// the name.
-fn is_node(in_map: &str, node: &str) -> bool {
-    let rest = in_map.strip_prefix(node);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 fn document(

@@ -10,18 +10,17 @@ use nacre_node::{
     EVERY_SWITCH, ROUTE_SERVICE, RouteState, check_declared, check_supported,
     check_supported_on_ceph, route_findings as findings,
 };
-use nacre_object::{ApplicationName, Error, ErrorKind, Locate, ProgramName, Result, TargetName};
+use nacre_object::{ApplicationName, Error, Locate, ProgramName, Result, TargetName};
 use nacre_route::{
     Finding, Location, ROUTED_POOL, Routes, SourceMatch, StoredApplication, StoredInsertion,
     Topology,
 };
-use nacre_slo::SloState;
 use serde::Serialize;
 
 use super::misplaced::Misplaced;
 use super::programs::declarations;
+use super::promises::known_promises;
 use super::status::NODE_TIMEOUT;
-use crate::out::note;
 
 /// A file of rules with what is wrong with it.
 pub(super) struct Checked {
@@ -88,14 +87,7 @@ impl Checked {
                 .hint("put a line \"application NAME on every\" before the rules"));
         }
         let after = with_applications(state, &applications);
-        let slo = match cluster.slos().state().await {
-            // Rules must be able to change while a node is down.
-            Err(error) if error.kind() == ErrorKind::Unavailable => {
-                note(&format!("what tenants are promised could not be considered: {error}"));
-                SloState::default()
-            }
-            state => state?,
-        };
+        let slo = known_promises(cluster).await?;
         let findings = findings(&after, &targets, &programs, &slo)?;
         Ok(Self { applications, rules, findings, misplaced })
     }

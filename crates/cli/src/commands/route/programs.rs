@@ -12,6 +12,7 @@ use nacre_node::{
 use nacre_object::{Error, ErrorKind, Locate, ProgramName, Result, TargetName};
 use nacre_route::{Destination, RouteProgram};
 
+use super::promises::known_promises;
 use super::status::NODE_TIMEOUT;
 
 /// The destinations that programs declare.
@@ -90,7 +91,7 @@ pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u6
         check_declared(rule, after.get(name).map_or(&[][..], Vec::as_slice))?;
     }
     let targets = rule_targets(cluster, &state).await?;
-    let slo = cluster.slos().state().await?;
+    let slo = known_promises(cluster).await?;
     let old = findings(&state, &targets, &before, &slo)?;
     let new = findings(&state, &targets, &after, &slo)?;
     match new.iter().find(|finding| !old.contains(finding)) {

@@ -1,16 +1,35 @@
-//! Checks a promise to a tenant against the installed rules, which may send the tenant's IO to
-//! targets for which the promise was not computed.
+//! Promised latencies and rules. A rule may send the IO of a tenant to a target at which the tenant's
+//! traffic was not admitted. Then the promise to the tenant does not hold.
+//!
+//! `nacre route` checks new rules with the promises that [`known_promises`] returns. `nacre slo admit`
+//! checks a new promise with the installed rules by [`check_promise`].
 
 use std::collections::BTreeSet;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_node::{RouteMap, route_findings as findings};
-use nacre_object::{Error, Result, TenantName};
+use nacre_object::{Error, ErrorKind, Result, TenantName};
 use nacre_route::{Finding, FindingKind};
-use nacre_slo::Promise;
+use nacre_slo::{Promise, SloState};
 
 use super::file::targets;
 use super::programs::declarations;
+use crate::out::note;
+
+/// The promises and the tenants of pools. They are empty while the node is down that keeps the map
+/// `slo`, because rules must be able to change while a node is down. The command says so.
+///
+/// # Errors
+/// `Denied`; `Corrupt` if the map is malformed.
+pub(super) async fn known_promises(cluster: &Cluster) -> Result<SloState> {
+    match cluster.slos().state().await {
+        Err(error) if error.kind() == ErrorKind::Unavailable => {
+            note(&format!("what tenants are promised could not be considered: {error}"));
+            Ok(SloState::default())
+        }
+        state => state,
+    }
+}
 
 /// Refuses a promise that the installed rules would break.
 ///
