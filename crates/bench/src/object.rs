@@ -119,7 +119,7 @@ struct Sides<'a> {
     work: Work,
 }
 
-/// The rates, or the CPU times of an operation, of all rounds, by the name of the side.
+/// For each side, by its name, the values of all rounds: rates, or CPU times of an operation.
 type Rates = BTreeMap<&'static str, Vec<f64>>;
 
 impl Sides<'_> {
@@ -172,7 +172,8 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// A round of everything else but Redis. `cpu` gets the CPU time of a raw file behind the wire.
+    /// Measures the baselines other than Redis once. Adds the CPU time of the raw file behind the wire
+    /// to `cpu`.
     async fn measure_others(
         &self,
         span: Duration,

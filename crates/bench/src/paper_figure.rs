@@ -107,13 +107,13 @@ impl PaperFigure {
         }
     }
 
-    /// Whether it can also be measured on a Ceph cluster with slow disks, which the bench starts.
+    /// Whether the figure can also be measured on Ceph. The bench starts a cluster with slow disks.
     pub fn is_for_ceph(self) -> bool {
         matches!(self, Self::Priority | Self::RateLimits | Self::Estimators)
     }
 
-    /// Measures it. A figure that [is for Ceph](Self::is_for_ceph) is measured there if `setup`
-    /// names the script that starts a cluster.
+    /// Measures the figure. If `setup` names the script that starts Ceph clusters, and
+    /// [`is_for_ceph`](Self::is_for_ceph) is true, it is measured on Ceph.
     ///
     /// # Errors
     /// Whatever fails under load.

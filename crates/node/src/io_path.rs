@@ -6,7 +6,7 @@
 //! | layer | why it has this position |
 //! | --- | --- |
 //! | grants | The session checks them before any layer ([`Guard`](nacre_object::Guard)), so a request without the necessary right runs nothing. |
-//! | [`PoolTenantLayer`] | It names the tenant of a request on a pool that is assigned to one, so it comes before all layers that treat tenants differently. |
+//! | [`PoolTenantLayer`] | If a pool is assigned to a tenant, this layer gives the tenant to all requests on the pool. So it comes before all layers that treat tenants differently. |
 //! | [`SwitchLayer`] | It chooses the target, so it comes before the check that the target holds the object, and before all layers that act on the object. A gateway to Ceph that does not route forwards IO here to the gateway that does. The process's own requests pass it, too. For example, a method that receives a message may read bytes that a rule has sent to another node. |
 //! | [`HolderCheck`] | It comes before all layers that read or change objects, so nothing happens to an object on a target that does not hold it. The process's own requests do not pass it: the process sends them only for objects of its own target. |
 //! | [`ChangeFeed`] | It watches service maps. It reads a map by calling a class, so the layers that serve such calls are below it. |

@@ -187,10 +187,10 @@ async fn a_feed_ends_with_its_last_watcher_and_begins_again_with_the_next() {
     drop(first);
     let began_again = async {
         loop {
-            // The feed notices that nobody watches.
+            // Gives the feed time to notice that nobody watches.
             tokio::time::sleep(MOMENT).await;
             let mut watcher = maps.watch(&name("nodes"), 3);
-            // A watcher watches once it is asked for the next event.
+            // A watcher begins to watch when it is asked for the next event.
             assert!(tokio::time::timeout(MOMENT, watcher.next()).await.is_err(), "nothing changes");
             if watches.load(Ordering::Relaxed) > 1 {
                 return [watcher];

@@ -1,5 +1,5 @@
-//! Hash tables that each request looks up. Their hash function takes a small part of the time of the
-//! standard library's, and each process seeds it at random, so clients cannot choose names that
+//! Hash tables in which the switch looks up each request. Their hash function is quicker than that of
+//! the standard library. Its seed is random in each process, so clients cannot choose names that
 //! collide.
 
 use std::collections::{HashMap, HashSet};

@@ -46,8 +46,8 @@ pub fn findings(
         network.topology.programs = programs.clone();
         network.topology.tenants = slo.pools.clone();
         network.topology.promises = promises.clone();
-        // On the embedded engine, a target is the node of the same name. On Ceph no IO goes from
-        // one target to another.
+        // An embedded target is the node of the same name, so IO from one target to another passes
+        // the links of both nodes. On Ceph, gateways send IO to each OSD directly.
         let has_link =
             |target: &&TargetName| slo.links.keys().any(|node| node.as_str() == target.as_str());
         network.topology.links = targets.iter().filter(has_link).cloned().collect();

@@ -235,8 +235,8 @@ impl RouteMap {
     }
 
     /// Stores applications. An application with the name of a stored one replaces it, and takes its
-    /// position in the order. The caller has checked them together with the rules of `checked`. If
-    /// others have changed rules since, stores nothing and returns `None`.
+    /// position in the order. The caller has checked the new rules together with those of `checked`. If
+    /// somebody has changed rules since then, this function stores nothing and returns `None`.
     ///
     /// # Errors
     /// `Unsupported` for a rule that nodes cannot execute; `Conflict` if a program makes the rules;
@@ -350,8 +350,8 @@ impl RouteMap {
     /// Stores what a program has changed: the rules of its application, and the shares of the
     /// nodes' caches. Returns the epoch of the map.
     ///
-    /// The caller has checked the rules together with those of `checked`. If others have changed
-    /// rules since, stores nothing and returns `None`.
+    /// The caller has checked the new rules together with those of `checked`. If somebody has changed
+    /// rules since then, this function stores nothing and returns `None`.
     ///
     /// # Errors
     /// `Stale` if `me` is not the controller any more, or if the application was stopped or got

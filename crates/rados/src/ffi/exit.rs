@@ -13,11 +13,12 @@ unsafe extern "C" {
     fn _exit(status: c_int) -> !;
 }
 
-/// From now on, a process that ends while a connection is open keeps all globals. librados' threads
-/// use them until their connection has ended. A connection may be open because the cluster is silent
-/// after an interrupt, or because a task ends a watch at this moment.
+/// From now on, if the process ends while a connection is open, the globals of C and C++ stay as they
+/// are, because the threads of librados still use them. For example, the cluster does not answer when
+/// the user interrupts a command, or a task is just ending a watch.
 ///
-/// Call it after librados is loaded: its globals are then destroyed after `end` was called.
+/// Call this function after librados is loaded. The C library calls [`end`] first, and destroys the
+/// globals of librados afterwards.
 pub(super) fn keep_globals_while_connected() {
     // SAFETY: the function has no requirements. If it fails, the process ends as any other.
     unsafe { on_exit(end, ptr::null_mut()) };

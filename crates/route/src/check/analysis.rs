@@ -129,8 +129,9 @@ impl Analysis<'_> {
     }
 
     /// The sources of IO to analyse for an object: each source that rules, grants or switches name,
-    /// a tenant for each set of targets with a promise, and one more source, which stands for all
-    /// others. If all requests on the object's pool belong to one tenant, only this tenant.
+    /// one tenant for each set of targets at which a promise holds, and one more source, which stands
+    /// for all others. If an operator has assigned the object's pool to a tenant, that is the only
+    /// tenant.
     fn sources(&self, object: &ObjectId) -> Vec<Source> {
         let rules = self.routes.insertions.iter().flat_map(|insertion| &insertion.rules);
         let about = rules.map(|rule| (&rule.header.object, &rule.header.source));

@@ -8,8 +8,8 @@ use nacre_object::{Layer, Reply, Request, Result, Stack, Store};
 use super::NodeSlo;
 
 /// The layer that replaces the tenant of a request if an operator has assigned the request's pool to
-/// a tenant. The layers below then see one tenant, whether they match it with rules, count its
-/// requests, or charge it for work on another node.
+/// a tenant. So all layers below it see the same tenant. Rules match this tenant, and another node
+/// charges it for routed bytes.
 #[derive(Debug)]
 pub struct PoolTenantLayer {
     next: Stack,

@@ -256,8 +256,8 @@ impl ApplicationController {
     }
 
     /// Commits the rules of a run, then keeps its state. If the controller dies between the two,
-    /// the next run gets the former state with the new rules. If others have changed rules since
-    /// the new ones were analysed, nothing is kept: the next run decides again.
+    /// the next run gets the former state with the new rules. If somebody has changed rules since the
+    /// new rules were analysed, this function keeps nothing, and the next run decides again.
     async fn keep(
         &mut self,
         task: &ApplicationsTask,

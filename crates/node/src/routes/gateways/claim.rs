@@ -115,8 +115,8 @@ impl Gateways {
             .await
     }
 
-    /// Writes to the cluster log. An event that the log does not take is lost: the caller has more
-    /// urgent things to do than to wait for it.
+    /// Writes to the cluster log. If the log does not store the event soon, the event is lost, because
+    /// IO waits for the caller.
     async fn tell(&self, text: String) {
         let mut event = Event::new(Severity::Warning, text);
         if let Ok(node) = NodeName::new(&self.me.node) {
