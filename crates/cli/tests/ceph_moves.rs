@@ -94,15 +94,19 @@ impl Bed {
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
     }
 
-    /// The OSDs of each placement group of the RADOS pool, the primary first.
+    /// The OSDs of each placement group of the RADOS pool, the primary first, once no other OSDs
+    /// serve it in their place.
     fn placement(&self) -> Vec<Vec<i64>> {
         let dump = self.ceph_json(&["osd", "dump"]);
         let pools = dump["pools"].as_array().unwrap();
         let pool = pools.iter().find(|pool| pool["pool_name"] == RADOS_POOL).unwrap();
         let group = |number| {
             let group = format!("{}.{number:x}", pool["pool"]);
-            let map = self.ceph_json(&["pg", "map", &group]);
-            assert_eq!(map["up"], map["acting"], "{map}");
+            let mut map = Value::Null;
+            eventually_blocking("the OSDs of a group have all of its objects", || {
+                map = self.ceph_json(&["pg", "map", &group]);
+                map["up"] == map["acting"]
+            });
             map["up"].as_array().unwrap().iter().map(|osd| osd.as_i64().unwrap()).collect()
         };
         (0..pool["pg_num"].as_u64().unwrap()).map(group).collect()
