@@ -46,11 +46,11 @@ pub(crate) struct Writers<'a> {
 }
 
 impl Writers<'_> {
-    /// Records a second that become durable.
+    /// Makes records durable for a while.
     ///
     /// # Errors
     /// Those of the sink, and of [`Exchange::once`].
-    pub async fn rate(&self, sink: impl Sink, span: Duration) -> Result<f64> {
+    pub async fn run(&self, sink: impl Sink, span: Duration) -> Result<load::Outcome> {
         let (sender, receiver) = mpsc::channel();
         let committer = std::thread::spawn(move || commit_all(sink, &receiver));
         let (keys, value) = (self.keys, Bytes::from(vec![7; self.size]));
@@ -75,7 +75,7 @@ impl Writers<'_> {
         drop(sender);
         // Return the committer's own error first, because it says why the committer ended.
         committer.join().map_err(|_| ended())??;
-        Ok(outcome?.rate)
+        outcome
     }
 }
 

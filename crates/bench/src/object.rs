@@ -15,7 +15,7 @@ use crate::cpu_micros::CpuMicros;
 use crate::figure::{Better, Figure};
 use crate::group_commit::Writers;
 use crate::load;
-use crate::load::{Runs, median};
+use crate::load::median;
 use crate::processes::Processes;
 use crate::raw_file::{self, AtItsEnd};
 use crate::redis_server::{RedisServer, failed};
@@ -119,102 +119,120 @@ struct Sides<'a> {
     work: Work,
 }
 
-/// For each side, by its name, the values of all rounds: rates, or CPU times of an operation.
-type Rates = BTreeMap<&'static str, Vec<f64>>;
+/// For each side, by its name, the values of all rounds.
+type Values = BTreeMap<&'static str, Vec<f64>>;
+
+#[derive(Default)]
+struct Measured {
+    /// Operations a second.
+    rates: Values,
+    /// 99th percentiles of the latency, in microseconds.
+    p99s: Values,
+    /// CPU times of an operation in client and servers, in microseconds.
+    cpu: Values,
+}
+
+impl Measured {
+    fn add(&mut self, side: &'static str, outcome: &load::Outcome) {
+        self.rates.entry(side).or_default().push(outcome.rate);
+        self.p99s.entry(side).or_default().push(outcome.latency_micros(99.0));
+    }
+
+    fn add_with_cpu(&mut self, side: &'static str, (outcome, cpu): &(load::Outcome, f64)) {
+        self.add(side, outcome);
+        self.cpu.entry(side).or_default().push(*cpu);
+    }
+}
+
+/// Takes the middle value of each side.
+fn medians(values: Values) -> BTreeMap<&'static str, f64> {
+    values.into_iter().map(|(side, values)| (side, median(values))).collect()
+}
 
 impl Sides<'_> {
     async fn measure(&self, setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-        let (mut local, mut remote, mut theirs) = (vec![], Runs::default(), Rates::new());
-        let (mut redis, mut cpu) = (Runs::default(), Rates::new());
         let (work, size, span) = (self.work, self.size, setup.span);
-        let Beside { nodes, redis: server, .. } = &self.beside;
+        let Beside { nodes, redis, .. } = &self.beside;
+        let (mut local, mut measured) = (vec![], Measured::default());
         for _ in 0..setup.rounds {
             local.push(nacre(self.local, work, size, span, &Processes::with_ids([])).await?.0.rate);
-            let (outcome, micros) = nacre(self.remote, work, size, span, nodes).await?;
-            remote.push(outcome);
-            cpu.entry(NACRE).or_default().push(micros);
-            let (outcome, micros) = redis_side(server, work, size, span).await?;
-            redis.push(outcome);
-            cpu.entry(work.redis_name()).or_default().push(micros);
-            self.measure_others(span, &mut theirs, &mut cpu).await?;
+            measured.add_with_cpu(NACRE, &nacre(self.remote, work, size, span, nodes).await?);
+            let of_redis = redis_side(redis, work, size, span).await?;
+            measured.add_with_cpu(work.redis_name(), &of_redis);
+            self.measure_others(span, &mut measured).await?;
         }
-        theirs.insert(work.redis_name(), vec![redis.rate()]);
+        let rates = medians(measured.rates);
         let places = [
             ("in process", median(local), &LIMITS[..]),
-            ("through the wire", remote.rate(), &LIMITS_BEHIND_WIRE[..]),
+            ("through the wire", rates[NACRE], &LIMITS_BEHIND_WIRE[..]),
         ];
         for (place, ours, limits) in places {
             let name = format!("{} {} B, {WORKERS} workers, {place}", self.work.name(), self.size);
             let aims = [(raw_file::NAME, Some(0.5)), (self.work.redis_name(), Some(1.0))];
             for (baseline, aim) in aims.into_iter().chain(limits.iter().map(|name| (*name, None))) {
-                let Some(theirs) = theirs.get(baseline) else { continue };
+                let Some(theirs) = rates.get(baseline) else { continue };
                 let of = ("object", name.clone(), "ops/s");
-                let baseline = (baseline, median(theirs.clone()));
+                let baseline = (baseline, *theirs);
                 let figure = Figure::new(of, Better::Higher, ours, baseline);
                 report(aim.into_iter().fold(figure, Figure::aiming_at));
             }
         }
         let name = format!("{} {size} B, {WORKERS} workers, through the wire", work.name());
-        let of = |what: &str| ("object", format!("{name}, {what}"), "us");
-        let baseline = (work.redis_name(), redis.p99_micros());
-        let p99 = Figure::new(of("latency p99"), Better::Lower, remote.p99_micros(), baseline);
-        let aims = work != Work::Read;
-        report(if aims { p99.aiming_at(P99_AIM) } else { p99 });
-        let own = median(cpu.remove(NACRE).unwrap_or_default());
-        let cpu_beside =
-            |baseline| Figure::new(of("CPU of client and server"), Better::Lower, own, baseline);
-        for (baseline, micros) in cpu {
-            report(cpu_beside((baseline, median(micros))));
+        let beside = |what: &str, values: &BTreeMap<_, f64>, baseline: (&'static str, f64)| {
+            let of = ("object", format!("{name}, {what}"), "us");
+            Figure::new(of, Better::Lower, values[NACRE], baseline)
+        };
+        let p99s = medians(measured.p99s);
+        for baseline in [work.redis_name(), raw_file::NAME_BEHIND_WIRE] {
+            let Some(theirs) = p99s.get(baseline) else { continue };
+            let figure = beside("latency p99", &p99s, (baseline, *theirs));
+            let has_aim = work != Work::Read && baseline == work.redis_name();
+            report(if has_aim { figure.aiming_at(P99_AIM) } else { figure });
+        }
+        let (of_cpu, cpu) = ("CPU of client and server", medians(measured.cpu));
+        for (baseline, micros) in cpu.iter().filter(|(side, _)| **side != NACRE) {
+            report(beside(of_cpu, &cpu, (*baseline, *micros)));
         }
         if (work, size) == (Work::Write, SIZES[0]) {
-            report(cpu_beside(("the aim", CPU_AIM_MICROS)).aiming_at(1.0));
+            report(beside(of_cpu, &cpu, ("the aim", CPU_AIM_MICROS)).aiming_at(1.0));
         }
         Ok(())
     }
 
-    /// Measures the baselines other than Redis once. Adds the CPU time of the raw file behind the wire
-    /// to `cpu`.
-    async fn measure_others(
-        &self,
-        span: Duration,
-        rates: &mut Rates,
-        cpu: &mut Rates,
-    ) -> Result<()> {
+    /// Measures the baselines other than Redis once.
+    async fn measure_others(&self, span: Duration, measured: &mut Measured) -> Result<()> {
         let (work, size) = (self.work, self.size);
         let Beside { wire, trees, folder, nodes, .. } = self.beside;
-        let mut add = |name, rate| rates.entry(name).or_default().push(rate);
         if work == Work::Read {
-            add(wire::NAME, wire::rate(&[wire.getting(size)], WORKERS, span).await?);
+            let rate = wire::rate(&[wire.getting(size)], WORKERS, span).await?;
+            measured.rates.entry(wire::NAME).or_default().push(rate);
             return Ok(());
         }
         let first = [wire.sending(size)];
         let behind = raw_file::behind(folder, AtItsEnd::StartsOver, &first, WORKERS, size, span);
-        add(raw_file::NAME, raw_file::run(folder, WORKERS, size, span).await?);
-        let (rate, micros) = with_cpu(nodes, behind, |rate| *rate).await?;
-        add(raw_file::NAME_BEHIND_WIRE, rate);
-        cpu.entry(raw_file::NAME_BEHIND_WIRE).or_default().push(micros);
-        let tree_rate = async |exchanges: &[Exchange]| {
+        measured.add(raw_file::NAME, &raw_file::run(folder, WORKERS, size, span).await?);
+        measured.add_with_cpu(raw_file::NAME_BEHIND_WIRE, &with_cpu(nodes, behind).await?);
+        let of_tree = async |exchanges: &[Exchange]| {
             let tree = trees.tree(&format!("{}-{size}", work.name().replace(' ', "-")))?;
             let writers = Writers { count: WORKERS, size, keys: work.keys(), exchanges };
-            writers.rate(tree, span).await
+            writers.run(tree, span).await
         };
-        add(bare_tree::NAME, tree_rate(&[]).await?);
-        add(bare_tree::NAME_BEHIND_WIRE, tree_rate(&first).await?);
+        measured.add(bare_tree::NAME, &of_tree(&[]).await?);
+        measured.add(bare_tree::NAME_BEHIND_WIRE, &of_tree(&first).await?);
         Ok(())
     }
 }
 
 /// Adds the CPU time of each operation in the client and in the servers together to a measurement,
 /// in microseconds. The rate after the warm-up counts for the whole measurement.
-async fn with_cpu<T>(
+async fn with_cpu(
     servers: &Processes,
-    measuring: impl Future<Output = Result<T>>,
-    rate: impl FnOnce(&T) -> f64,
-) -> Result<(T, f64)> {
+    measuring: impl Future<Output = Result<load::Outcome>>,
+) -> Result<(load::Outcome, f64)> {
     let clock = SystemClock::default();
     let (began, before) = (clock.monotonic(), CpuMicros::now(Some(servers))?);
     let measured = measuring.await?;
-    let operations = rate(&measured) * (clock.monotonic() - began).as_secs_f64();
+    let operations = measured.rate * (clock.monotonic() - began).as_secs_f64();
     let each = CpuMicros::now(Some(servers))?.each_since(&before, operations.max(1.0) as u64);
     Ok((measured, each.servers + each.client))
 }
@@ -244,7 +262,7 @@ async fn nacre(
             async move { once(work, &object, &own?, key, size).await }
         }
     });
-    with_cpu(nodes, measuring, |outcome| outcome.rate).await
+    with_cpu(nodes, measuring).await
 }
 
 async fn once(work: Work, object: &Object, own: &Object, key: u64, size: usize) -> Result<()> {
@@ -291,5 +309,5 @@ async fn redis_side(
             }
         }
     });
-    with_cpu(&redis.processes(), measuring, |outcome| outcome.rate).await
+    with_cpu(&redis.processes(), measuring).await
 }

@@ -14,6 +14,7 @@ use nacre_object::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::group_commit::{Record, Sink, Writers};
+use crate::load::Outcome;
 use crate::wire::Exchange;
 
 /// The name of this baseline.
@@ -38,12 +39,17 @@ pub(crate) enum AtItsEnd {
     Grows,
 }
 
-/// Measures how many records of `size` bytes become durable in a second. `writers` tasks write, and
-/// each waits for its record.
+/// Measures how fast records of `size` bytes become durable. `writers` tasks write, and each waits
+/// for its record.
 ///
 /// # Errors
 /// `Unavailable` if the folder cannot be written or the disk fails.
-pub(crate) async fn run(folder: &Path, writers: usize, size: usize, span: Duration) -> Result<f64> {
+pub(crate) async fn run(
+    folder: &Path,
+    writers: usize,
+    size: usize,
+    span: Duration,
+) -> Result<Outcome> {
     behind(folder, AtItsEnd::StartsOver, &[], writers, size, span).await
 }
 
@@ -59,10 +65,10 @@ pub(crate) async fn behind(
     writers: usize,
     size: usize,
     span: Duration,
-) -> Result<f64> {
+) -> Result<Outcome> {
     let file = RawFile::create(folder.join(FILE_NAME), at_its_end).map_err(failed)?;
     // It has no keys.
-    Writers { count: writers, size, keys: 1, exchanges }.rate(file, span).await
+    Writers { count: writers, size, keys: 1, exchanges }.run(file, span).await
 }
 
 /// The file. It is deleted when this value is dropped.
