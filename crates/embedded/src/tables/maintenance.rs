@@ -21,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lsm_tree::{AbstractTree, AnyTree};
+use lsm_tree::{AbstractTree, AnyTree, SeqNo};
 use nacre_object::{Error, ErrorKind, Result};
 
 use super::Shared;
@@ -38,6 +38,9 @@ const MAX_FIRST_LEVEL_FILES: usize = 30;
 
 /// How long a repair of the list of files waits for a running flush or merge.
 const MAX_MEND_WAIT: Duration = Duration::from_secs(10);
+
+/// The number of a snapshot that sees the oldest version of the tree.
+const OLDEST: SeqNo = 0;
 
 /// The length of the files that a merge of all files makes, as other merges make them.
 const MERGED_FILE_BYTES: u64 = 64 * 1024 * 1024;
@@ -427,7 +430,13 @@ impl Worker {
             shared.open_snapshots.advance_to(shared.numbers.get());
             drop(writing);
             let mut versions = shared.tree.get_version_history_lock();
-            versions.maintenance(&shared.folder, self.evictable())
+            // To free a memtable or to delete a file takes milliseconds. All reads and writes of
+            // the tables would wait for that, so release them after the lock.
+            let released = versions.get_version_for_snapshot(OLDEST);
+            versions.maintenance(&shared.folder, self.evictable())?;
+            drop(versions);
+            drop(released);
+            Ok(())
         };
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => result.map_err(|error| errors::tables_stopped(&error)),

@@ -20,9 +20,9 @@ use crate::journal::segment_table::RecordPin;
 use crate::transaction::batch::{Batch, LiveBytes};
 use crate::transaction::commit::{PendingUpkeepReply, Recorded};
 
-/// The number of groups that may wait for the applier; with more, the committer waits. Four outlast
-/// a brief pause of the tables during a flush.
-const MAX_WAITING: usize = 4;
+/// The number of groups that may wait for the applier; with more, the committer waits. So many
+/// outlast the pause of the tables at the end of a flush, which syncs five files: some milliseconds.
+const MAX_WAITING: usize = 16;
 
 /// Changes that are synced and acknowledged, and not in the tables yet.
 #[derive(Debug, Default)]
