@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nacre::{ClusterFile, Layout};
 use nacre_clock::{Clock, Random, SystemClock};
-use nacre_node::{NodeSwitch, RoutePrograms, RoutedLocations, SwitchLayer};
+use nacre_node::{NodeSwitch, Onward, RoutePrograms, RoutedLocations, SwitchLayer};
 use nacre_object::{
     Capabilities, Error, ListPage, ListRequest, ObjectId, Op, OpResult, ProgramName, Reply,
     Request, Result, Stack, Store,
@@ -202,7 +202,7 @@ async fn side(setup: &Setup, rules: Rules) -> Result<Side> {
         }
     };
     switch.install(vec![rules_of_side]).await?;
-    let stack = bare().wrapped_by(|next| SwitchLayer::new(next, switch));
+    let stack = bare().wrapped_by(|next| SwitchLayer::new(Onward::uncached(next), switch));
     Ok(Side { name, store: stack.as_store(), rules: Some(rules) })
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::metrics_page::{address_of, ask};
-use common::routes::{cluster, places};
+use common::routes::{cluster, places, put, status};
 use common::{RunningCluster, kill};
 use nacre::{Cluster, ErrorKind, Object};
 use nacre_conformance::wait::eventually_blocking;
@@ -79,6 +79,42 @@ async fn a_cache_answers_reads_and_shows_every_write_at_once() {
     cluster.fails(&["route", "cache", "curve", "nobody"]);
     cluster.run(&["route", "cache", "off"]);
     assert_eq!(report(&cluster, &home)["settings"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_that_a_rule_sends_past_the_cache_neither_use_nor_fill_it() {
+    let (folder, cluster) = cluster();
+    let (names, home, _) = places(&cluster, 2).await;
+    let [scanned, cached] = [&names[0], &names[1]].map(|name| format!("data/{name}"));
+    cluster.run(&["route", "cache", "on", "--pool", "data", "--size", "8MiB"]);
+    let rule = format!("application scans on every\n  * r {scanned} -> bypass cache\n");
+    put(&cluster, folder.path(), &rule);
+    let counted = || {
+        let report = report(&cluster, &home);
+        let tenants = report["tenants"].as_array().unwrap();
+        let sum = |field| tenants.iter().map(|one| one[field].as_u64().unwrap()).sum::<u64>();
+        (sum("hits"), sum("misses"))
+    };
+    let get = |object: &str| cluster.run(&["object", "get", object]);
+    let read =
+        |object: &str| cluster.run(&["object", "get", object, "--offset", "1", "--length", "3"]);
+    cluster.run_with_input(&["object", "put", &scanned], "first");
+    cluster.run_with_input(&["object", "put", &cached], "other");
+    for text in ["First", "Fresh"] {
+        cluster.run_with_input(&["object", "write", &scanned, "--offset", "0", "-"], text);
+        assert_eq!((get(&scanned), read(&scanned)), (text.to_owned(), text[1..4].to_owned()));
+    }
+    assert_eq!(counted(), (0, 0));
+    assert_eq!((get(&cached), get(&cached)), ("other".to_owned(), "other".to_owned()));
+    assert_eq!(counted(), (1, 1));
+
+    let way = cluster.run(&["route", "trace", "r", &scanned, "0..5"]);
+    assert!(way.contains("past the cache"), "{way}");
+    let used = &status(&cluster, &home).unwrap()["rules"][0];
+    assert_eq!(used["count"], 4, "{used}");
+    cluster.run(&["route", "rm", "scans"]);
+    assert_eq!((get(&scanned), get(&scanned)), ("Fresh".to_owned(), "Fresh".to_owned()));
+    assert_eq!(counted(), (2, 2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

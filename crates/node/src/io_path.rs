@@ -12,7 +12,7 @@
 //! | [`ChangeFeed`] | It watches service maps. It reads a map by calling a class, so the layers that serve such calls are below it. |
 //! | [`CatchUpLayer`] | It comes before [`SendingLayer`], because that layer must know the called class to see whether the call sends messages. |
 //! | [`SendingLayer`] | It marks an object that will send messages before the engine changes the object, so no message is lost in a crash. |
-//! | [`CacheLayer`] | It is below the switch, so it sees the object that really keeps the bytes. It is above the SLO layer: a read that the cache answers does not use the device, so it must neither wait for the device nor count against its tenant. All requests to the engine pass it, so it notices all changes. Until the cluster turns caches on, it answers nothing. |
+//! | [`CacheLayer`] | It is below the switch, so it sees the object that really keeps the bytes. It is above the SLO layer: a read that the cache answers does not use the device, so it must neither wait for the device nor count against its tenant. All requests to the engine pass it, so it notices all changes. Until the cluster turns caches on, it answers nothing. A rule may send reads past it; they take a second path with all layers but this one. |
 //! | [`SloLayer`] | It is next to the device, because it orders the requests that reach the disk. It also orders the requests of the layers above. A request that waits here does not occupy the engine. |
 //! | [`DeviceLimitLayer`](crate::device_limit::DeviceLimitLayer) | It simulates a slower device, so no other layer is between it and the engine. Demonstrations set its limit; otherwise it does nothing. |
 //! | engine | It keeps the data. |
@@ -27,7 +27,7 @@ use nacre_slo::{NodeSlo, PoolTenantLayer, SloLayer};
 
 use crate::cache::{CacheLayer, NodeCache};
 use crate::classes::{CatchUpLayer, ClassService};
-use crate::routes::{NodeSwitch, SwitchLayer};
+use crate::routes::{NodeSwitch, Onward, SwitchLayer};
 
 /// The layers for this process's own requests to an engine whose methods `classes` runs. These
 /// requests are only for objects of this target, so no layer checks their placement. `slo` orders
@@ -58,7 +58,10 @@ pub fn served_path(own_path: Stack, own: TargetName, placement: Placement) -> St
 }
 
 /// A path whose requests the rules of `switch` may send elsewhere. `slo` knows the tenants of pools.
-pub fn switched_path(path: Stack, switch: &Arc<NodeSwitch>, slo: &Arc<NodeSlo>) -> Stack {
-    path.wrapped_by(|next| SwitchLayer::new(next, Arc::clone(switch)))
+pub fn switched_path(onward: Onward, switch: &Arc<NodeSwitch>, slo: &Arc<NodeSlo>) -> Stack {
+    let Onward { usual, past_cache } = onward;
+    let behind = |usual| Onward { usual, past_cache };
+    usual
+        .wrapped_by(|usual| SwitchLayer::new(behind(usual), Arc::clone(switch)))
         .wrapped_by(|next| PoolTenantLayer::new(next, Arc::clone(slo)))
 }

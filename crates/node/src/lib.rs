@@ -55,9 +55,9 @@ pub use roles::{
 };
 pub use routes::{
     ApplicationReport, AppliedProgram, AppliedRule, ControllerReport, CopiesStatus, CopyWay,
-    EVERY_SWITCH, NodeSwitch, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress, RouteState,
-    RouteStatus, RouteWay, RoutedLocations, StartedApplication, SwitchLayer, check_declared,
-    check_supported, check_supported_on_ceph, check_switches, route_findings,
+    EVERY_SWITCH, NodeSwitch, Onward, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress,
+    RouteState, RouteStatus, RouteWay, RoutedLocations, StartedApplication, SwitchLayer,
+    check_declared, check_supported, check_supported_on_ceph, check_switches, route_findings,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use slo_targets::{Profiling, SloTargets};

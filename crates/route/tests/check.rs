@@ -22,6 +22,7 @@ switch edge at source *
 switch near at target t0
 switch front at pool q
 layer cache
+layer steady write-through
 layer pack to front
 ";
 
@@ -89,6 +90,9 @@ fn a_read_that_misses_a_routed_write_is_found_unless_it_follows() {
     finds_no("application a on edge\n  * rw p/x -> object q/x\n", missed);
     finds("application a on edge\n  * w p/x -> bypass cache\n", missed);
     finds_no("application a on edge\n  * rw p/x -> bypass cache\n", missed);
+    finds("application a on edge\n  * r p/x -> bypass cache\n", missed);
+    finds_no("application a on edge\n  * r p/x -> bypass steady\n", missed);
+    finds("application a on edge\n  * w p/x -> bypass steady\n", missed);
     let copies = |write: &str, read: &str| {
         format!(
             "application a on edge\n  * w p/x -> {write} t0,t1,t2\n  * r p/x -> {read} t0,t1,t2\n"

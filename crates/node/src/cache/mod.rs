@@ -39,5 +39,8 @@ pub use node_cache::NodeCache;
 pub use report::{CacheReport, CacheUse, OTHER_TENANTS, TenantReads};
 pub use settings::{CacheDivision, CacheSettings};
 
+/// The name of this layer in rules (`bypass cache`).
+pub(crate) const CACHE_LAYER: &str = "cache";
+
 pub(crate) use follow::{follow, tick};
 pub(crate) use metrics::CachesCollector;

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nacre_object::{Error, ProgramName, Result, TargetName, TenantName};
 use nacre_route::{
-    Destination, Finding, Location, ObjectMatch, ROUTED_POOL, Routes, SourceMatch,
+    Destination, Finding, LayerName, Location, ObjectMatch, ROUTED_POOL, Routes, SourceMatch,
     StoredApplication, check,
 };
 use nacre_slo::{Promise, SloState};
 
 use super::state::{EVERY_SWITCH, RouteState};
+use crate::cache::CACHE_LAYER;
 
 /// Checks that the switches exist to which an application gives rules.
 ///
@@ -52,6 +53,9 @@ pub fn findings(
             |target: &&TargetName| slo.links.keys().any(|node| node.as_str() == target.as_str());
         network.topology.links = targets.iter().filter(has_link).cloned().collect();
         network.topology.has_current_copies = true;
+        let cache: LayerName = CACHE_LAYER.parse()?;
+        network.topology.layers.insert(cache.clone(), None);
+        network.topology.write_through.insert(cache);
         network.topology.switches =
             vec![(EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any))];
         network.topology.pools.insert(ROUTED_POOL.parse()?);

@@ -10,21 +10,21 @@ use nacre_object::{
 
 use nacre_route::ROUTED_POOL;
 
-use super::NodeSwitch;
+use super::{NodeSwitch, Onward};
 
 /// The layer that passes IO to the switch, which routes IO to other nodes by rules. It occurs twice
 /// in a node, with the same switch: once for the requests of clients and once for the node's own
 /// requests.
 #[derive(Debug)]
 pub struct SwitchLayer {
-    next: Stack,
+    onward: Onward,
     switch: Arc<NodeSwitch>,
 }
 
 impl SwitchLayer {
-    /// The layer before `next`, which follows the rules of `switch`.
-    pub fn new(next: Stack, switch: Arc<NodeSwitch>) -> Self {
-        Self { next, switch }
+    /// The layer before `onward`, which follows the rules of `switch`.
+    pub fn new(onward: Onward, switch: Arc<NodeSwitch>) -> Self {
+        Self { onward, switch }
     }
 }
 
@@ -41,7 +41,7 @@ fn hidden(object: &ObjectId) -> Error {
 
 impl Layer for SwitchLayer {
     fn next(&self) -> &Stack {
-        &self.next
+        &self.onward.usual
     }
 
     fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
@@ -50,7 +50,7 @@ impl Layer for SwitchLayer {
         }
         match self.switch.free_pass(&request.header) {
             Some(pass) => {
-                let submitted = self.next.submit(request);
+                let submitted = self.next().submit(request);
                 async move {
                     let reply = submitted.await;
                     drop(pass);
@@ -58,14 +58,14 @@ impl Layer for SwitchLayer {
                 }
                 .boxed()
             }
-            None => self.switch.submit(self.next.clone(), request).boxed(),
+            None => self.switch.submit(self.onward.clone(), request).boxed(),
         }
     }
 
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListPage>> {
         match is_routed(&request.pool) {
             true => future::ok(ListPage::default()).boxed(),
-            false => self.next.list(request),
+            false => self.next().list(request),
         }
     }
 
@@ -76,7 +76,7 @@ impl Layer for SwitchLayer {
         let changes = self.switch.routed_changes();
         let of_object = object.clone();
         async move {
-            let watched = self.next.watch(object).await?;
+            let watched = self.next().watch(object).await?;
             Ok(changes.merged(of_object, watched))
         }
         .boxed()
@@ -89,7 +89,7 @@ impl Layer for SwitchLayer {
     ) -> BoxFuture<'a, Result<()>> {
         match is_routed(&object.pool) {
             true => future::err(hidden(object)).boxed(),
-            false => self.next.notify(object, payload),
+            false => self.next().notify(object, payload),
         }
     }
 }

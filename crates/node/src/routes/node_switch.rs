@@ -13,8 +13,8 @@ use nacre_object::{
     TargetName,
 };
 use nacre_route::{
-    Copies, CopySettings, Event, IoId, ObjectMatch, Order, OrderAnswer, Outcome, Record, Rule,
-    Span, Switch, Term, touches,
+    Copies, CopySettings, Destination, Event, IoId, ObjectMatch, Order, OrderAnswer, Outcome,
+    Record, Rule, Span, Switch, Term, touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -22,6 +22,7 @@ use super::RoutePrograms;
 use super::concern::{Concern, FreePass, Matches, is_scattering};
 use super::gateways::Router;
 use super::live_io::Live;
+use super::onward::Onward;
 use super::routed_changes::RoutedChanges;
 use super::routed_locations::RoutedLocations;
 use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
@@ -52,6 +53,8 @@ pub struct NodeSwitch {
     router: Router,
     /// Whether an installed rule is only for the objects of one target.
     has_homes: AtomicBool,
+    /// Whether an installed rule sends reads past a layer.
+    has_bypass: AtomicBool,
     /// The term of the installed rules; 0 until there are some.
     installed: watch::Sender<u64>,
     changes: broadcast::Sender<ObjectId>,
@@ -97,6 +100,7 @@ impl NodeSwitch {
             name,
             router: Router::new(locations.rados().is_some()),
             has_homes: AtomicBool::new(false),
+            has_bypass: AtomicBool::new(false),
             locations,
             programs,
             clock,
@@ -183,12 +187,20 @@ impl NodeSwitch {
             let mut rules = core.switch.table().rules().map(|(_, rule)| rule);
             let has_homes = rules.any(|rule| rule.header.home.is_some());
             self.has_homes.store(has_homes, Ordering::Relaxed);
+            let mut rules = core.switch.table().rules().map(|(_, rule)| rule);
+            let has_bypass = rules.any(|rule| matches!(rule.destination, Destination::Bypass(_)));
+            self.has_bypass.store(has_bypass, Ordering::Relaxed);
             let scattering = core.switch.table().rules().map(|(_, rule)| rule);
             let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);
             let copied = Matches::of(scattering);
             core.copies.rules_changed(term, |object| copied.contains(object));
         }
         self.installed.send_replace(term.0);
+    }
+
+    /// Whether an installed rule sends reads past a layer.
+    pub(super) fn has_bypass(&self) -> bool {
+        self.has_bypass.load(Ordering::Relaxed)
     }
 
     /// Requests of clients since the node started.
@@ -286,23 +298,28 @@ impl NodeSwitch {
     /// pure switch does not see.
     pub(super) async fn submit_by_rules(
         self: &Arc<Self>,
-        next: Stack,
+        onward: Onward,
         request: Request,
         pass: Option<FreePass>,
     ) -> Result<Reply> {
         let is_of_bytes = touches(&request).iter().any(|touch| touch.span.is_some());
         // Attributes, keys and snapshots stay at home.
         if request.header.snapshot.is_some() || !is_of_bytes {
-            let reply = next.submit(request).await;
+            let reply = onward.usual.submit(request).await;
             drop(pass);
             return reply;
         }
         drop(pass);
+        let past_cache = self.rule_past_cache(&request);
+        let next = if past_cache.is_some() { onward.past_cache } else { onward.usual };
         match request.ops.as_slice() {
             [Op::Stat] => self.stat(&next, request).await,
             [Op::Read { .. }] => self.run(next, request, None).await,
             [read @ Op::Read { .. }, Op::Stat] => {
                 let read = read.clone();
+                if let Some(rule) = past_cache {
+                    self.core().note_decided(rule);
+                }
                 self.read_with_stat(next, request, read).await
             }
             [Op::Write { data, .. }] if !data.is_empty() => self.run(next, request, None).await,

@@ -3,9 +3,11 @@
 use nacre_object::{Error, PoolName, Result};
 use nacre_registry::limits::MAX_VALUE_BYTES;
 use nacre_route::{
-    Destination, Follow, NAMED_OBJECTS, ObjectMatch, Operation, Operations, Options, ROUTED_POOL,
-    Rule, Scatter, SourceMatch, Take,
+    Destination, Follow, LayerName, NAMED_OBJECTS, ObjectMatch, Operation, Operations, Options,
+    ROUTED_POOL, Rule, Scatter, SourceMatch, Take,
 };
+
+use crate::cache::CACHE_LAYER;
 
 /// Checks that nodes execute a rule.
 ///
@@ -24,14 +26,16 @@ pub fn check_supported(rule: &Rule) -> Result<()> {
 /// # Errors
 /// `Unsupported`.
 pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
-    match &rule.destination {
-        Destination::Scatter(_) => Err(Error::unsupported(format!(
-            "gateways to Ceph cannot execute the rule \"{rule}\": they make no copies of objects"
-        ))
-        .during("route")
-        .hint("RADOS keeps copies of objects by itself; leave the rule out")),
-        _ => Ok(()),
-    }
+    let (reason, hint) = match &rule.destination {
+        Destination::Scatter(_) => (
+            "they make no copies of objects",
+            "RADOS keeps copies of objects by itself; leave the rule out",
+        ),
+        Destination::Bypass(_) => ("they cache nothing", "leave the rule out"),
+        _ => return Ok(()),
+    };
+    let text = format!("gateways to Ceph cannot execute the rule \"{rule}\": {reason}");
+    Err(Error::unsupported(text).during("route").hint(hint))
 }
 
 /// Checks that nodes can execute a rule that names a program, with each of the destinations that
@@ -67,6 +71,9 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if let Destination::Scatter(scatter) = &rule.destination {
         return unsupported_scatter(rule, scatter);
     }
+    if let Destination::Bypass(layer) = &rule.destination {
+        return unsupported_bypass(rule, layer);
+    }
     if Operations::of([Operation::Write]) != Some(rule.header.operations) {
         return Some((
             "only writes are sent elsewhere; reads follow them, creates and deletes stay at home",
@@ -96,7 +103,7 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         _ => {
             return Some((
                 "no node sends IO to such a destination yet",
-                "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, or program NAME",
+                "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, program NAME, or bypass cache",
             ));
         }
     }
@@ -136,6 +143,25 @@ fn unsupported_scatter(rule: &Rule, scatter: &Scatter) -> Option<(&'static str, 
         .then_some(("reads of copies take no options", "leave the options out"))
 }
 
+/// Says why nodes cannot execute a rule that sends IO past a layer, with a hint; `None` if they can.
+/// They can send reads past the cache.
+fn unsupported_bypass(rule: &Rule, layer: &LayerName) -> Option<(&'static str, &'static str)> {
+    if layer.as_str() != CACHE_LAYER {
+        return Some((
+            "all IO passes the other layers: they keep data safe and promises true",
+            "write bypass cache",
+        ));
+    }
+    if Operations::of([Operation::Read]) != Some(rule.header.operations) {
+        return Some((
+            "the cache must see every change, and only reads can bypass it",
+            "write r in place of the operations",
+        ));
+    }
+    (rule.options != Options::default())
+        .then_some(("reads that bypass the cache take no options", "leave the options out"))
+}
+
 /// Whether a rule is about objects of the system pool or the pool of routed bytes.
 fn touches_own(object: &ObjectMatch) -> bool {
     let (system, routed) = (PoolName::system(), ROUTED_POOL);
@@ -173,6 +199,7 @@ mod tests {
             "* w data/a* -> program spread follow",
             "* r data/a* -> one storage.0,storage.1 least-loaded",
             "tenant:gold r data/a 0..4KiB -> one storage.1",
+            "tenant:backup r data/* -> bypass cache",
         ] {
             checked(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
@@ -194,7 +221,10 @@ mod tests {
             "* w nacre.system/map/x -> target storage.1 follow",
             "* w nacre.rou* -> home",
             "layer:cache w data/a -> home",
-            "* w data/a -> bypass slo",
+            "* r data/a -> bypass slo",
+            "* w data/a -> bypass cache",
+            "* rw data/a -> bypass cache",
+            "* r data/a -> bypass cache no-cache",
             "* w data/a -> waypoint log follow",
             "* w data/a -> all storage.0,storage.1",
             "* w data/a -> one storage.0,storage.1",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nacre_object::ObjectId;
 use nacre_route::{
     Command, Copies, Destination, Event, FastHashMap, IoId, OrderAnswer, Piece, PieceOps,
-    PieceReply, RuleTable, Span, Switch,
+    PieceReply, RuleId, RuleTable, Span, Switch,
 };
 use tokio::sync::oneshot;
 
@@ -75,7 +75,7 @@ impl Core {
         let [Command::Forward { destination, ops: PieceOps::All, .. }] = commands else {
             return false;
         };
-        matches!(destination, None | Some(Destination::Home))
+        matches!(destination, None | Some(Destination::Home | Destination::Bypass(_)))
             && self.doubts.is_empty()
             && self.table().made_over(object, Span::WHOLE).is_none()
     }
@@ -87,6 +87,11 @@ impl Core {
                 self.tally.decided(*rule, self.switch.table());
             }
         }
+    }
+
+    /// Counts a decision of a rule about an IO that the pure switch does not see as one.
+    pub fn note_decided(&mut self, rule: RuleId) {
+        self.tally.decided(rule, self.switch.table());
     }
 
     /// Keeps the reply to a piece until the IO has all its replies.

@@ -122,6 +122,9 @@ impl Decided {
         let chosen = locations.choose(object, &to).await?;
         let place = locations.place(object, chosen.as_ref().unwrap_or(&to))?;
         let destination = match (&place, locations.rados()) {
+            (None, _) if let Destination::Bypass(layer) = &to => {
+                format!("{home} (home, past the {layer})")
+            }
             (None, _) => format!("{home} (home)"),
             (Some(place), Some(locations)) => locations.primary(&place.object).await?.to_string(),
             (Some(place), None) => place.node.to_string(),

@@ -8,7 +8,7 @@ use nacre_object::{ObjectId, Result, TargetName};
 use crate::file::{Routes, Topology};
 use crate::limits::MAX_HOPS;
 use crate::model::{
-    Destination, Follow, Io, LayerName, Options, RuleId, Scatter, Span, SwitchName, text,
+    Destination, Follow, Io, LayerName, Operation, Options, RuleId, Scatter, Span, SwitchName, text,
 };
 use crate::rules::RuleTable;
 
@@ -101,7 +101,8 @@ pub struct Way {
     pub span: Option<Span>,
     /// The switches, in order.
     pub hops: Vec<Hop>,
-    /// The layers that the IO bypasses.
+    /// The layers that the IO bypasses. A read that bypasses a write-through layer sees the same as
+    /// one that passes it, so such a layer is left out.
     pub bypassed: BTreeSet<LayerName>,
     /// Whether a rule on the path makes reads follow this write, and at which switches.
     pub follow: Follow,
@@ -236,7 +237,10 @@ fn go(
                 state.ends(End::Missing(format!("layer {layer}")), ways);
                 return Ok(());
             }
-            state.way.bypassed.insert(layer.clone());
+            let is_read = state.io.operation == Operation::Read;
+            if !(is_read && network.topology.write_through.contains(layer)) {
+                state.way.bypassed.insert(layer.clone());
+            }
         }
         Destination::Waypoint(layer) => {
             let Some(next) = network.topology.layers.get(layer) else {

@@ -110,6 +110,10 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
             topology.promises.insert(tenant.parse()?, targets).is_none()
         }
         ["layer", name] => topology.layers.insert(name.parse()?, None).is_none(),
+        ["layer", name, "write-through", to @ ..] => {
+            topology.write_through.insert(name.parse()?);
+            return read_statement(routes, &[&["layer", *name], to].concat());
+        }
         ["layer", name, "to", switch] => {
             let switch = known_switch(routes, switch)?;
             routes.topology.layers.insert(name.parse()?, Some(switch)).is_none()
@@ -163,7 +167,7 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
     }
 }
 
-const HINT: &str = "write one of: pool NAME [of TENANT], target NAME, promise TENANT at TARGET,TARGET, link TARGET, layer NAME [to SWITCH], switch NAME at PLACE, \
+const HINT: &str = "write one of: pool NAME [of TENANT], target NAME, promise TENANT at TARGET,TARGET, link TARGET, layer NAME [write-through] [to SWITCH], switch NAME at PLACE, \
     program NAME to DESTINATION, \
     reserved PREFIX*, grant SOURCE OPERATIONS OBJECT, application NAME on SWITCH; \
     or a rule, which begins with a space";

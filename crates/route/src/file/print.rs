@@ -44,9 +44,13 @@ impl fmt::Display for Routes {
             writeln!(f, "switch {switch} at {location}")?;
         }
         for (layer, switch) in &topology.layers {
+            write!(f, "layer {layer}")?;
+            if topology.write_through.contains(layer) {
+                f.write_str(" write-through")?;
+            }
             match switch {
-                Some(switch) => writeln!(f, "layer {layer} to {switch}")?,
-                None => writeln!(f, "layer {layer}")?,
+                Some(switch) => writeln!(f, " to {switch}")?,
+                None => writeln!(f)?,
             }
         }
         for (program, destinations) in &topology.programs {

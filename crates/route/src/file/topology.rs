@@ -29,6 +29,9 @@ pub struct Topology {
     /// The layers, each with the switch to which it forwards IO. `None` means the switch from which
     /// the layer got the IO.
     pub layers: BTreeMap<LayerName, Option<SwitchName>>,
+    /// The layers that pass each write on before they answer it. So a read that bypasses such a
+    /// layer misses no write.
+    pub write_through: BTreeSet<LayerName>,
     /// The programs, each with the destinations that it declares.
     pub programs: BTreeMap<ProgramName, Vec<Destination>>,
     /// The switches. An IO enters at the first one that is at its source.

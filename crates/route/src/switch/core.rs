@@ -118,7 +118,7 @@ impl Switch {
     /// Whether an IO with this destination goes to the object itself, or to a copy with its bytes.
     pub(super) fn is_home(&self, destination: &Destination) -> bool {
         match destination {
-            Destination::Home => true,
+            Destination::Home | Destination::Bypass(_) => true,
             Destination::Scatter(_) => self.keeps_copies,
             _ => false,
         }

@@ -9,7 +9,7 @@ use crate::classes::ClassService;
 use crate::device_limit::{DeviceLimit, DeviceLimitLayer};
 use crate::io_path::{own_path, served_path, switched_path};
 use crate::osd_targets::OsdTargets;
-use crate::routes::{NodeSwitch, RoutedLocations};
+use crate::routes::{NodeSwitch, Onward, RoutedLocations};
 use nacre::{ClusterFile, NodeEntry, TargetFolder};
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
@@ -45,7 +45,8 @@ pub(super) struct StorageTarget {
     pub caches: Option<Arc<NodeCache>>,
     /// The limit of the simulated device, if the process keeps objects.
     pub limit: Option<Arc<DeviceLimit>>,
-    stack: Stack,
+    /// The layers for this process's own requests.
+    own: Onward,
     target: Target,
 }
 
@@ -88,24 +89,16 @@ impl StorageTarget {
             let device = Stack::new(engine.clone())
                 .wrapped_by(|next| DeviceLimitLayer::new(next, Arc::clone(&limit)));
             let caches = NodeCache::new(target.name.clone(), Arc::clone(&slo))?;
-            let stack = own_path(device, classes, &slo, Some(&caches));
+            let own = Onward {
+                usual: own_path(device.clone(), classes, &slo, Some(&caches)),
+                past_cache: own_path(device, classes, &slo, None),
+            };
             let locations = RoutedLocations::of(cluster, entry)?;
-            let switch =
-                NodeSwitch::open(stack.clone(), locations, classes.routes(), Arc::clone(clock))
-                    .await?;
+            let (base, routes) = (own.usual.clone(), classes.routes());
+            let switch = NodeSwitch::open(base, locations, routes, Arc::clone(clock)).await?;
             let (embedded, rados, refusal, slo) = (Some(engine), None, None, Some(slo));
             let (switch, caches, limit) = (Some(Arc::new(switch)), Some(caches), Some(limit));
-            return Ok(Self {
-                embedded,
-                rados,
-                refusal,
-                slo,
-                switch,
-                caches,
-                limit,
-                stack,
-                target,
-            });
+            return Ok(Self { embedded, rados, refusal, slo, switch, caches, limit, own, target });
         };
         let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
@@ -118,39 +111,39 @@ impl StorageTarget {
         let switch = NodeSwitch::open(stack.clone(), locations, routes, Arc::clone(clock)).await?;
         let (embedded, rados, refusal, slo) = (None, Some(engine), None, Some(slo));
         let (switch, caches, limit) = (Some(Arc::new(switch)), None, None);
-        Ok(Self { embedded, rados, refusal, slo, switch, caches, limit, stack, target })
+        let own = Onward::uncached(stack);
+        Ok(Self { embedded, rados, refusal, slo, switch, caches, limit, own, target })
     }
 
     fn refused(target: Target, refusal: Error) -> Self {
-        let stack = Stack::new(RefusedTarget::new(refusal.clone()));
+        let own = Onward::uncached(Stack::new(RefusedTarget::new(refusal.clone())));
         let (embedded, rados, refusal, slo) = (None, None, Some(refusal), None);
         let (switch, caches, limit) = (None, None, None);
-        Self { embedded, rados, refusal, slo, switch, caches, limit, stack, target }
+        Self { embedded, rados, refusal, slo, switch, caches, limit, own, target }
     }
 
     /// The layers for other processes' requests to this node. Such requests reach only the objects
     /// that the node's target holds; on Ceph every node serves every object.
     pub fn served(&self, placement: &Placement) -> Stack {
         match self.rados {
-            Some(_) => self.switched(self.stack.clone()),
+            Some(_) => self.switched(self.own.clone()),
             None => {
-                let own = self.target.name.clone();
-                let served = served_path(self.stack.clone(), own, placement.clone());
-                self.switched(served)
+                let served = |path| served_path(path, self.target.name.clone(), placement.clone());
+                self.switched(self.own.clone().map(served))
             }
         }
     }
 
     /// This target, as a part for [`Cluster::assemble`](nacre::Cluster::assemble).
     pub fn placed(&self) -> PlacedTarget {
-        let stack = self.switched(self.stack.clone());
+        let stack = self.switched(self.own.clone());
         PlacedTarget { target: self.target.clone(), stack }
     }
 
-    fn switched(&self, path: Stack) -> Stack {
+    fn switched(&self, onward: Onward) -> Stack {
         match (&self.switch, &self.slo) {
-            (Some(switch), Some(slo)) => switched_path(path, switch, slo),
-            _ => path,
+            (Some(switch), Some(slo)) => switched_path(onward, switch, slo),
+            _ => onward.usual,
         }
     }
 }

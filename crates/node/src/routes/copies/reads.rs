@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_object::{
-    ErrorKind, ObjectId, ObjectStat, Op, OpResult, Reply, Request, Result, Stack, TargetName,
+    ErrorKind, ObjectId, ObjectStat, Op, OpResult, Reply, Request, Result, TargetName,
 };
 use nacre_route::{
     CopyTag, Destination, Io, Making, Operation, ReadFailure, ReadFrom, RuleId, RuleTable, Scatter,
@@ -13,8 +13,8 @@ use nacre_route::{
 };
 
 use crate::completed::Completed;
-use crate::routes::NodeSwitch;
 use crate::routes::service::{Question, ROUTE_SERVICE};
+use crate::routes::{NodeSwitch, Onward};
 
 /// How long a target may take to answer a read of a copy. After that the read goes home, and the
 /// client waits longer than both together.
@@ -64,33 +64,33 @@ impl NodeSwitch {
     /// Runs a request on an object that has rules, or whose bytes may lie elsewhere.
     pub(in crate::routes) async fn submit_here(
         self: &Arc<Self>,
-        next: Stack,
+        onward: Onward,
         request: Request,
     ) -> Result<Reply> {
         if let Some(pass) = self.uncopied(&request.header.object) {
-            return self.submit_by_rules(next, request, Some(pass)).await;
+            return self.submit_by_rules(onward, request, Some(pass)).await;
         }
         if request.ops.iter().any(Op::is_write) {
-            return self.change(next, request).await;
+            return self.change(onward, request).await;
         }
         match request.ops.as_slice() {
             [Op::Read { offset, length }] | [Op::Read { offset, length }, Op::Stat]
                 if request.header.snapshot.is_none() =>
             {
                 let span = Span::new(*offset, offset.saturating_add(*length));
-                self.read(next, request, span).await
+                self.read(onward, request, span).await
             }
-            _ => self.submit_by_rules(next, request, None).await,
+            _ => self.submit_by_rules(onward, request, None).await,
         }
     }
 
     /// Runs a request that may change its object. It runs to its end even if the caller gives up,
     /// because no copy may be made meanwhile.
-    async fn change(self: &Arc<Self>, next: Stack, request: Request) -> Result<Reply> {
+    async fn change(self: &Arc<Self>, onward: Onward, request: Request) -> Result<Reply> {
         let change = ChangeInFlight::begin(self, &request.header.object);
         let switch = Arc::clone(self);
         Completed::of(async move {
-            let reply = switch.submit_by_rules(next, request, None).await;
+            let reply = switch.submit_by_rules(onward, request, None).await;
             drop(change);
             reply
         })
@@ -100,13 +100,13 @@ impl NodeSwitch {
     /// Reads from a current copy, or from the home.
     async fn read(
         self: &Arc<Self>,
-        next: Stack,
+        onward: Onward,
         request: Request,
         span: Option<Span>,
     ) -> Result<Reply> {
         let planned = span.and_then(|span| Some((span, self.plan_read(&request, span)?)));
         let Some((span, Planned { from, make, mut outstanding })) = planned else {
-            return self.submit_by_rules(next, request, None).await;
+            return self.submit_by_rules(onward, request, None).await;
         };
         for making in make {
             tokio::spawn(Arc::clone(self).make_copy(making));
@@ -125,7 +125,7 @@ impl NodeSwitch {
                 }
             }
         }
-        let reply = self.submit_by_rules(next, request, None).await;
+        let reply = self.submit_by_rules(onward, request, None).await;
         if reply.is_ok() {
             self.core().copies.read_served(&outstanding.target);
         }

@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_object::{Error, ErrorKind, NodeName, Op, Reply, Request, Result, Stack};
+use nacre_object::{Error, ErrorKind, NodeName, Op, Reply, Request, Result};
 use nacre_protocol::{decode, encode, proto as pb};
 use prost::Message;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::NodeSwitch;
 use super::super::pieces::PATIENCE;
 use super::super::service::{Question, ROUTE_SERVICE};
+use super::super::{NodeSwitch, Onward};
 
 /// The time for one request to the router. It is longer than the router waits for bytes elsewhere.
 const FORWARD_TIME: Duration = Duration::from_secs(25);
@@ -104,15 +104,15 @@ impl NodeSwitch {
     /// gateway that routes.
     pub(in super::super) async fn submit(
         self: &Arc<Self>,
-        next: Stack,
+        onward: Onward,
         request: Request,
     ) -> Result<Reply> {
         if self.router().is_this() {
-            return self.submit_here(next, request).await;
+            return self.submit_here(onward, request).await;
         }
         match self.forwarded(request).await {
             Ok(reply) => reply,
-            Err(request) => self.submit_here(next, request).await,
+            Err(request) => self.submit_here(onward, request).await,
         }
     }
 
@@ -172,7 +172,7 @@ pub(in super::super) async fn answer(switch: &Arc<NodeSwitch>, input: Bytes) -> 
     if !switch.router().is_this() {
         return Err(Error::stale("this gateway routes no IO").on(&request.header.object));
     }
-    let reply = switch.submit_here(switch.base().clone(), request).await?;
+    let reply = switch.submit_here(Onward::uncached(switch.base().clone()), request).await?;
     let mut output = Vec::new();
     encode::reply(reply).encode(&mut output).map_err(|cause| Error::invalid(cause.to_string()))?;
     Ok(Bytes::from(output))
