@@ -139,9 +139,15 @@ async fn metrics_count_what_a_switch_does_by_application() {
     assert_eq!(cluster.run(&read), "lity");
     assert!(of("followed_total") >= 1.0);
 
+    let background = || {
+        let tenants = &cluster.json(&["slo", "status"])["tenants"];
+        tenants["nacre.background"]["requests"].as_u64().unwrap_or(0)
+    };
+    let before = background();
     cluster.run(&["route", "rm", "t"]);
     wait_until_home(&cluster, &home);
     assert_eq!(of_t("brought_home_bytes_total"), 4.0);
+    assert!(background() > before, "bytes are brought home as background work");
     assert_eq!((of_t("elsewhere_bytes"), of_t("rules")), (0.0, 0.0));
     assert_eq!(of_t("decided_total"), 2.0, "the counter outlives its rules");
 }

@@ -38,6 +38,7 @@
 
 mod analysis;
 mod applications;
+mod background;
 mod concern;
 mod control;
 mod copies;

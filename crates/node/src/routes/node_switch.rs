@@ -19,6 +19,7 @@ use nacre_route::{
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
+use super::background::background;
 use super::concern::{Concern, FreePass, Matches, is_scattering};
 use super::gateways::Router;
 use super::live_io::Live;
@@ -327,9 +328,9 @@ impl NodeSwitch {
         }
     }
 
-    /// Brings some bytes home.
+    /// Brings some bytes home, as background work.
     pub(super) async fn bring_home(self: &Arc<Self>, object: &ObjectId, span: Span) -> Result<()> {
-        let request = Request::new(object.clone(), vec![Op::Stat])?;
+        let request = background(object.clone(), Op::Stat)?;
         self.run(self.base.clone(), request, Some(span)).await.map(drop)
     }
 

@@ -34,8 +34,8 @@ pub fn system_tenant() -> TenantName {
 /// The name of [`background_tenant`].
 pub(crate) const BACKGROUND_TENANT: &str = "nacre.background";
 
-/// The tenant of nacre's own background work: scrub, compaction, layout changes and copies. Like any tenant
-/// without a promise, it has a weight.
+/// The tenant of nacre's own background work: scrub, compaction, layout changes, copies, and routed
+/// bytes that are brought home. Like any tenant without a promise, it has a weight.
 pub fn background_tenant() -> TenantName {
     TenantName::new(BACKGROUND_TENANT).expect("a literal")
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_object::{Error, ErrorKind, ObjectId, ObjectStat, Op, OpResult, Request, Result, Store};
+use nacre_object::{Error, ErrorKind, ObjectId, ObjectStat, Op, OpResult, Result, Store};
 use nacre_route::limits::MAX_COPY_BYTES;
 use nacre_route::{CopyWrite, MakeFailure, Making, Span};
-use nacre_slo::background_tenant;
 use tokio::time::timeout;
 
 use crate::routes::NodeSwitch;
+use crate::routes::background::background;
 use crate::routes::routed_locations::RoutedLocation;
 use crate::routes::service::{Question, ROUTE_SERVICE};
 
@@ -116,11 +116,4 @@ impl NodeSwitch {
             _ => Err(Error::corrupt("the reply to a read has no data").on(object)),
         }
     }
-}
-
-/// A request that counts as nacre's background work.
-fn background(object: ObjectId, op: Op) -> Result<Request> {
-    let mut request = Request::new(object, vec![op])?;
-    request.header.tenant = background_tenant();
-    Ok(request)
 }

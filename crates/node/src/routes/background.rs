@@ -1,0 +1,11 @@
+//! Requests that count as nacre's background work.
+
+use nacre_object::{ObjectId, Op, Request, Result};
+use nacre_slo::background_tenant;
+
+/// A request that counts as nacre's background work.
+pub(super) fn background(object: ObjectId, op: Op) -> Result<Request> {
+    let mut request = Request::new(object, vec![op])?;
+    request.header.tenant = background_tenant();
+    Ok(request)
+}
