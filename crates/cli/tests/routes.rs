@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 
 use common::routes::{Workers, cluster, number, places, put, rules, status, wait_until_home};
 use common::slo_profiles::load_fast_profile;
-use common::{NACRE, kill};
+use common::{NACRE, kill, suspend};
 use nacre::{Cluster, ErrorKind};
 use nacre_conformance::wait::eventually_blocking;
 use nacre_object::ObjectId;
+use rustix::process::{Signal, kill_process};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_routed_object_answers_as_if_it_were_not_routed() {
@@ -62,6 +63,33 @@ async fn a_routed_object_answers_as_if_it_were_not_routed() {
     assert_eq!(cluster.run(&["object", "get", &second]), "\0\0new");
     let scrubbed = cluster.run(&["scrub", "--json"]);
     assert!(!scrubbed.contains("holder"), "routed bytes lie where their names say: {scrubbed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_node_keeps_no_bytes_of_other_nodes_from_coming_home() {
+    let (folder, cluster) = cluster();
+    let (names, home, silent) = places(&cluster, 6).await;
+    let other = ["storage.0", "storage.1", "storage.2"].into_iter();
+    let other = other.map(str::to_owned).find(|one| ![&home, &silent].contains(&one)).unwrap();
+    let to = |at: usize| if at == 3 { &other } else { &silent };
+    let rule =
+        |(at, name): (usize, &String)| format!("  * w data/{name} -> target {} follow\n", to(at));
+    let lines: String = names.iter().enumerate().map(rule).collect();
+    put(&cluster, folder.path(), &format!("application t on {home}\n{lines}"));
+    for name in &names {
+        let object = format!("data/{name}");
+        cluster.run_with_input(&["object", "write", &object, "--offset", "0", "-"], "away");
+    }
+    let process = suspend(cluster.pid_of(&silent).unwrap());
+    cluster.run(&["route", "rm", "t"]);
+    eventually_blocking("the bytes of the node that answers are home", || {
+        number(status(&cluster, &home).as_ref(), "routed_bytes") == Some(5 * 4)
+    });
+    kill_process(process, Signal::CONT).unwrap();
+    wait_until_home(&cluster, &home);
+    for name in &names {
+        assert_eq!(cluster.run(&["object", "get", &format!("data/{name}")]), "away");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,11 +4,12 @@
 //! The mover moves a few bytes at a time, so other IO on these bytes waits only for a short time.
 //! The mover can be interrupted at any point.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_object::ObjectId;
-use nacre_route::Span;
+use nacre_object::{NodeName, ObjectId};
+use nacre_route::{Destination, Span};
 use tokio::time::sleep;
 
 use super::NodeSwitch;
@@ -21,34 +22,61 @@ const SPANS_AT_ONCE: usize = 64;
 
 /// Brings bytes home until the task is aborted.
 pub(super) async fn run(switch: Arc<NodeSwitch>) {
+    // Nodes that did not answer. Their bytes must not hold up those of other nodes.
+    let mut silent = BTreeSet::new();
     loop {
         sleep(REST).await;
-        for (object, span) in switch.homesick(SPANS_AT_ONCE) {
-            if switch.bring_home(&object, span).await.is_err() {
-                // The node that keeps the bytes is down. The next round tries again.
-                break;
+        let away = switch.away(SPANS_AT_ONCE, &silent);
+        if away.is_empty() {
+            silent.clear();
+        }
+        for Away { object, span, node } in away {
+            let is_silent = node.as_ref().is_some_and(|node| silent.contains(node));
+            if !is_silent && switch.bring_home(&object, span).await.is_err() {
+                silent.extend(node);
             }
         }
     }
 }
 
+/// Bytes that lie elsewhere, or may lie there.
+struct Away {
+    object: ObjectId,
+    span: Span,
+    /// The node that keeps them, if it is known.
+    node: Option<NodeName>,
+}
+
 impl NodeSwitch {
     /// Spans that lie elsewhere, or may lie there, although no rule sends writes of their objects
-    /// away.
-    fn homesick(&self, most: usize) -> Vec<(ObjectId, Span)> {
+    /// away. Leaves out those of the nodes `but`.
+    fn away(&self, most: usize, but: &BTreeSet<NodeName>) -> Vec<Away> {
         let core = self.core();
-        let placed = core.table().all_placed().map(|(object, rule)| (object, rule.header.span));
-        let doubted = core.doubts.iter().map(|doubt| (&doubt.object, doubt.span));
         let cut = |span: Span| {
             let end = span.end().min(span.start().saturating_add(MOVED_BYTES));
             Span::new(span.start(), end).unwrap_or(span)
         };
-        let away = placed.chain(doubted).filter(|(object, _)| !self.is_followed(object));
-        away.take(most).map(|(object, span)| (object.clone(), cut(span))).collect()
+        let node_of = |object: &ObjectId, to: &Destination| {
+            let place = self.locations().place(object, to);
+            place.ok().flatten().map(|place| place.node)
+        };
+        let placed = core.table().all_placed();
+        let placed =
+            placed.filter(|(object, _)| !self.is_followed(object)).map(|(object, rule)| {
+                let node = node_of(object, &rule.destination);
+                Away { object: object.clone(), span: cut(rule.header.span), node }
+            });
+        let doubted = core.doubts.iter().filter(|doubt| !self.is_followed(&doubt.object));
+        let doubted = doubted.map(|doubt| {
+            let node = Some(doubt.place.node.clone());
+            Away { object: doubt.object.clone(), span: cut(doubt.span), node }
+        });
+        let is_meant = |away: &Away| away.node.as_ref().is_none_or(|node| !but.contains(node));
+        placed.chain(doubted).filter(is_meant).take(most).collect()
     }
 
     /// Whether the mover has nothing left to do.
     pub(super) fn is_all_home(&self) -> bool {
-        self.homesick(1).is_empty()
+        self.away(1, &BTreeSet::new()).is_empty()
     }
 }
