@@ -162,7 +162,7 @@ target t1
 switch clients at source *
 switch edge at target t0
 switch back at layer
-layer cache
+layer cache write-through
 layer pack to back
 reserved spill/*
 grant entity:alice rw data/*
@@ -193,14 +193,15 @@ fn a_wrong_line_is_refused_with_its_number_and_a_hint() {
     let begun = "nacre routes 1\nswitch s at source *\napplication a on s\n";
     let cases = [
         ("", "empty"),
-        ("nacre routes 2", "line 1: the first line does not name a known version"),
+        ("nacre routes 2", "line 1: the file begins with \"nacre routes 2\", and this release"),
         ("nacre routes 1\n  * r data/x -> home", "line 2: the rule belongs to no application"),
         ("nacre routes 1\napplication a on s", "line 2: there is no switch s"),
-        ("nacre routes 1\npool p\npool p", "line 3: pool p is defined twice"),
+        ("nacre routes 1\npool p\npool p", "line 3: pool p is defined already"),
+        ("nacre routes 1\n* r p/x -> home", "line 2: \"* r p/x -> home\" is no valid line"),
         ("nacre routes 1\nbucket b", "line 2: \"bucket b\" is no valid line"),
         ("nacre routes 1\nswitch s at source layer:x", "line 2: no IO begins at a layer"),
         ("nacre routes 1\nswitch s at home", "line 2: \"home\" is no location of a switch"),
-        ("nacre routes 1\ngrant * r data/x 0..4", "line 2: a grant cannot name"),
+        ("nacre routes 1\ngrant * r data/x 0..4", "line 2: a grant is for whole objects"),
         ("* r data/x home", "no \"->\""),
         ("* r -> home", "3 or 4 words, not 2"),
         ("* x data/x -> home", "\"x\" names no operations"),

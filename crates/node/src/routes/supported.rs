@@ -44,22 +44,29 @@ pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
 /// # Errors
 /// As [`check_supported`].
 pub fn check_declared(rule: &Rule, declared: &[Destination]) -> Result<()> {
-    let away = declared.iter().filter(|to| **to != Destination::Home);
-    away.map(|to| Rule { destination: to.clone(), ..rule.clone() })
-        .try_for_each(|rule| check_supported(&rule))
+    for to in declared.iter().filter(|to| **to != Destination::Home) {
+        let routed = Rule { destination: to.clone(), ..rule.clone() };
+        if let Some((reason, hint)) = unsupported(&routed) {
+            let text = format!(
+                "the program of the rule \"{rule}\" declares the destination {to}: {reason}"
+            );
+            return Err(Error::unsupported(text).during("route").hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// The error for a rule that nodes cannot execute. Its hint names an alternative.
 fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if matches!(rule.header.source, SourceMatch::Layer(_)) {
         return Some((
-            "no node gives IO back from a layer",
+            "no layer of a node sends IO back, so the rule would match nothing",
             "name an entity or a tenant, or write *",
         ));
     }
     if touches_own(&rule.header.object) {
         return Some((
-            "it is about objects of nacre itself, by which nodes learn of rules",
+            "it also matches objects of nacre's own pools",
             "write rules about objects of one pool of clients: POOL/NAME or POOL/PREFIX*",
         ));
     }
@@ -73,6 +80,13 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     }
     if let Destination::Bypass(layer) = &rule.destination {
         return unsupported_bypass(rule, layer);
+    }
+    if matches!(rule.destination, Destination::Waypoint(_) | Destination::Controller(_)) {
+        return Some((
+            "no node sends IO to such a destination yet",
+            "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, program NAME, \
+             one TARGET,TARGET or bypass cache",
+        ));
     }
     if Operations::of([Operation::Write]) != Some(rule.header.operations) {
         return Some((
@@ -94,16 +108,10 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
                 ));
             }
         }
-        Destination::Pool(_) | Destination::Object(_) => {
-            return Some((
-                "routed bytes lie where clients cannot write",
-                "use target TARGET, pool nacre.routed, or object nacre.routed/named/NAME",
-            ));
-        }
         _ => {
             return Some((
-                "no node sends IO to such a destination yet",
-                "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, program NAME, or bypass cache",
+                "routed bytes must lie in the pool nacre.routed, where clients cannot write",
+                "use target TARGET, pool nacre.routed, or object nacre.routed/named/NAME",
             ));
         }
     }
@@ -149,7 +157,7 @@ fn unsupported_bypass(rule: &Rule, layer: &LayerName) -> Option<(&'static str, &
     if layer.as_str() != CACHE_LAYER {
         return Some((
             "all IO passes the other layers: they keep data safe and promises true",
-            "write bypass cache",
+            "leave the rule out; only the cache can be bypassed",
         ));
     }
     if Operations::of([Operation::Read]) != Some(rule.header.operations) {

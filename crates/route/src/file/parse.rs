@@ -73,10 +73,11 @@ fn read_line(routes: &mut Routes, is_begun: &mut bool, line: &str) -> Result<()>
         *is_begun = words == FIRST_LINE.split(' ').collect::<Vec<_>>();
         return match is_begun {
             true => Ok(()),
-            false => {
-                Err(Error::invalid("the first line does not name a known version of rule files")
-                    .hint(FIRST_LINE_HINT))
-            }
+            false => Err(Error::invalid(format!(
+                "the file begins with {:?}, and this release reads only files of version 1",
+                shortened(&words)
+            ))
+            .hint(FIRST_LINE_HINT)),
         };
     }
     if line.starts_with(char::is_whitespace) {
@@ -155,17 +156,30 @@ fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
             true
         }
         _ => {
-            return Err(
-                Error::invalid(format!("{:?} is no valid line", words.join(" "))).hint(HINT)
-            );
+            let hint = if words.contains(&"->") { RULE_HINT } else { HINT };
+            let text = format!("{:?} is no valid line", shortened(words));
+            return Err(Error::invalid(text).hint(hint));
         }
     };
     match is_new {
         true => Ok(()),
-        false => Err(Error::invalid(format!("{} {} is defined twice", words[0], words[1]))
-            .hint("remove one of the two lines")),
+        false => Err(Error::invalid(format!("{} {} is defined already", words[0], words[1]))
+            .hint("leave this line out")),
     }
 }
+
+/// The words of a line, or its beginning if it is long.
+fn shortened(words: &[&str]) -> String {
+    /// The most characters.
+    const LENGTH: usize = 80;
+    let line = words.join(" ");
+    match line.char_indices().nth(LENGTH) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+const RULE_HINT: &str = "begin a rule with a space, and put it under the line of its application";
 
 const HINT: &str = "write one of: pool NAME [of TENANT], target NAME, promise TENANT at TARGET,TARGET, link TARGET, layer NAME [write-through] [to SWITCH], switch NAME at PLACE, \
     program NAME to DESTINATION, \
@@ -205,9 +219,12 @@ fn parse_location(words: &[&str]) -> Result<Location> {
 
 fn parse_grant(words: &[&str]) -> Result<Grant> {
     let Header { source, operations, object, span, .. } = Header::parse(words)?;
-    if span != Span::WHOLE || matches!(source, SourceMatch::Layer(_)) {
-        return Err(Error::invalid("a grant cannot name a layer or a range of bytes")
-            .hint("grant operations on a whole object to an entity, a tenant or *"));
+    if span != Span::WHOLE {
+        return Err(Error::invalid("a grant is for whole objects").hint("leave the range out"));
+    }
+    if matches!(source, SourceMatch::Layer(_)) {
+        return Err(Error::invalid("a layer has no rights of its own")
+            .hint("name an entity or a tenant, or write *"));
     }
     Ok(Grant { source, operations, object })
 }
