@@ -39,7 +39,7 @@ const MAX_FIRST_LEVEL_FILES: usize = 30;
 /// How long a repair of the list of files waits for a running flush or merge.
 const MAX_MEND_WAIT: Duration = Duration::from_secs(10);
 
-/// The number of a snapshot that sees the oldest version of the tree.
+/// The sequence number of a snapshot that sees the oldest version of the tree.
 const OLDEST: SeqNo = 0;
 
 /// The length of the files that a merge of all files makes, as other merges make them.

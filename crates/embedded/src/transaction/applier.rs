@@ -20,8 +20,8 @@ use crate::journal::segment_table::RecordPin;
 use crate::transaction::batch::{Batch, LiveBytes};
 use crate::transaction::commit::{PendingUpkeepReply, Recorded};
 
-/// The number of groups that may wait for the applier; with more, the committer waits. So many
-/// outlast the pause of the tables at the end of a flush, which syncs five files: some milliseconds.
+/// The number of groups that may wait for the applier; with more, the committer waits. So many keep
+/// the committer busy while a flush ends, which stops the tables for some milliseconds.
 const MAX_WAITING: usize = 16;
 
 /// Changes that are synced and acknowledged, and not in the tables yet.

@@ -1,4 +1,4 @@
-//! The controller of a node's switch: runs the pure controller, which gives the switch its rules.
+//! Drives the pure `Controller` of crate `route`, which gives this node's switch its rules.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(super) async fn run(
     in_force: Arc<InForce>,
     gateways: Option<Arc<Gateways>>,
 ) {
-    // The node keeps the rules before until it has read the map.
+    // Until the node has read the map, it keeps its former rules.
     if states.changed().await.is_err() {
         return;
     }
@@ -174,8 +174,8 @@ impl Control {
     /// Installs the rules of an epoch of the map.
     ///
     /// # Errors
-    /// Why the gateways do not agree on this epoch yet; it must be tried again. Other failures are
-    /// noted, and the former rules stay.
+    /// Says why the gateways do not agree on this epoch yet; try again. Other failures are noted,
+    /// and the former rules stay.
     async fn follow(&mut self, state: &RouteState) -> Result<()> {
         self.installed = None;
         let insertions = match &self.gateways {

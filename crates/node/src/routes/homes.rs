@@ -10,8 +10,8 @@ const REMEMBERED: usize = 32_768;
 /// Objects that exist at home, with their version there.
 ///
 /// Objects are in two maps. When the young map is full, it becomes the old one, and the old one is
-/// forgotten. So an object that was not written for long is forgotten. Forgetting an object costs
-/// one look at it.
+/// forgotten. So an object that was not written for long is forgotten. A forgotten object costs
+/// one more `stat`.
 #[derive(Debug, Default)]
 pub(super) struct Homes {
     young: HashMap<ObjectId, u64>,
@@ -31,7 +31,7 @@ impl Homes {
         self.young.insert(object, version);
     }
 
-    /// The object may have changed at home.
+    /// Forgets an object that may have changed at home.
     pub fn remove(&mut self, object: &ObjectId) {
         self.young.remove(object);
         self.old.remove(object);

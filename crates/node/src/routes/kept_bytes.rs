@@ -42,7 +42,7 @@ pub(super) struct FoundPage {
 pub(super) struct FoundObject {
     /// Its name.
     pub object: String,
-    /// Whose bytes they are.
+    /// The object that these bytes belong to.
     pub home: String,
     pub application: String,
     /// First byte, end and counter of each span.

@@ -32,7 +32,7 @@ fn is_routed(pool: &PoolName) -> bool {
     pool.as_str() == ROUTED_POOL
 }
 
-/// Nobody reaches routed bytes but by their object.
+/// Clients reach routed bytes only through the object that they belong to.
 fn hidden(object: &ObjectId) -> Error {
     Error::denied("clients can reach routed bytes only through the object that they belong to")
         .on(object)

@@ -18,7 +18,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// The reply to the IO, of the replies to its pieces.
+    /// Joins the replies of the pieces to the reply of the IO.
     ///
     /// # Errors
     /// `Unavailable` if a piece has no reply; the errors of pieces.

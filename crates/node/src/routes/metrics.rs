@@ -17,7 +17,7 @@ use crate::metrics::page::{Page, bytes, plain};
 /// How many programs have series of their own. All others share one.
 const MAX_COUNTED_PROGRAMS: usize = 64;
 
-/// Reads the switch.
+/// Collects the counters of the switch.
 #[derive(Debug)]
 pub(super) struct RoutesCollector {
     pub switch: Arc<NodeSwitch>,

@@ -30,11 +30,11 @@
 //! # Invariants
 //!
 //! - A node stores durably where a rule may send writes, before the rule is in force. So a switch
-//!   that restarts knows which nodes to ask for routed bytes. It holds IO on these bytes until the
-//!   nodes have answered.
+//!   that restarts knows which nodes to ask for routed bytes. Until all of them have answered, it
+//!   holds IO on the bytes of objects that rules match.
 //! - A node drops old bytes only after newer bytes are durable elsewhere.
-//! - If it is unknown whether a write arrived, the switch drops the write's bytes before it answers
-//!   any other IO on them.
+//! - If it is unknown whether a write arrived, the switch drops the write's bytes before any IO that
+//!   could meet them.
 
 mod analysis;
 mod applications;
@@ -104,11 +104,11 @@ use self::service::RouteService;
 use crate::cache::{self, CachesCollector, NodeCache};
 use crate::roles::Offer;
 
-/// Routes on a node, as long as this lives.
+/// The tasks of the routes on a node. They end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RouteRuntime(Vec<JoinHandle<()>>);
 
-/// What routes need of the node that starts them.
+/// The parts of the node that routes need.
 #[derive(Debug)]
 pub(crate) struct RouteContext<'a> {
     pub cluster: &'a Cluster,
@@ -126,7 +126,8 @@ pub(crate) struct RouteContext<'a> {
 }
 
 impl RouteRuntime {
-    /// Starts it with the caches, and offers the service. Needs a tokio runtime.
+    /// Starts the tasks, those of the caches too, and offers the service `route`. Needs a tokio
+    /// runtime.
     pub fn start(
         switch: Arc<NodeSwitch>,
         context: RouteContext<'_>,

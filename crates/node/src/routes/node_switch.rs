@@ -289,7 +289,7 @@ impl NodeSwitch {
         concern.is_followed(object)
     }
 
-    /// A pass for an IO on an object that no rule lets copy.
+    /// A pass for an IO on an object that no rule with copies is about.
     pub(super) fn uncopied(&self, object: &ObjectId) -> Option<FreePass> {
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
         (!concern.is_copied(object)).then(|| concern.pass_by())
@@ -414,7 +414,7 @@ impl NodeSwitch {
     /// other nodes may lie beyond the end of the stream at home; the size includes them.
     pub(super) async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
         self.until_installed().await;
-        // Bytes that come home meanwhile are at home when the answer is made.
+        // Read this first: bytes that come home meanwhile are counted by the home's own `stat`.
         let routed_end = self.core().routed_end(&request.header.object);
         let mut reply = next.submit(request).await?;
         if let Some(OpResult::Stat(stat)) = reply.results.first_mut() {

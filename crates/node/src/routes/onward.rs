@@ -1,11 +1,11 @@
-//! `Onward`: the ways from the switch to the object itself.
+//! `Onward`: the paths (stacks of layers) from the switch to the object itself.
 
 use nacre_object::{Op, Request, Stack};
 use nacre_route::{Destination, Io, Operation, RuleId, Span, Touch};
 
 use super::NodeSwitch;
 
-/// The ways from the switch to the object itself.
+/// The paths from the switch to the object itself.
 #[derive(Debug, Clone)]
 pub struct Onward {
     /// Through all layers.
@@ -16,12 +16,12 @@ pub struct Onward {
 }
 
 impl Onward {
-    /// The ways of a process that caches nothing.
+    /// The paths of a process that caches nothing.
     pub fn uncached(path: Stack) -> Self {
         Self { usual: path.clone(), past_cache: path }
     }
 
-    /// The same ways with a layer more.
+    /// The same paths with one more layer.
     #[must_use]
     pub fn map(self, layered: impl Fn(Stack) -> Stack) -> Self {
         Self { usual: layered(self.usual), past_cache: layered(self.past_cache) }

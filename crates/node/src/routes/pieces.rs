@@ -131,7 +131,7 @@ impl PieceWork {
         }
     }
 
-    /// Runs the piece at a destination that needs no choice any more.
+    /// Runs the piece at a destination whose object is already chosen.
     async fn run_at(
         &self,
         switch: &NodeSwitch,

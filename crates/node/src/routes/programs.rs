@@ -41,7 +41,7 @@ struct State {
 pub(super) struct Counts {
     /// IO that it decided about.
     pub decided: u64,
-    /// IO that failed because it failed.
+    /// IO that failed because the program failed.
     pub failed: u64,
     /// The version whose failure was reported to the cluster log last.
     reported: Option<u64>,

@@ -13,7 +13,7 @@ use nacre_route::Span;
 
 use super::NodeSwitch;
 
-/// How often to read the bytes again if the object changes during the read. After that, the switch
+/// How often to try the read if the object changes meanwhile. After that, the switch
 /// brings the object's bytes back to this node, where one request can read and stat.
 const MAX_ATTEMPTS: u32 = 3;
 

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// A rule on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedRule {
-    /// Whose it is.
+    /// The application that owns the rule.
     pub application: String,
     /// The rule.
     pub rule: String,
-    /// How many IO the rule decided about since it was installed.
+    /// How many pieces of IO the rule has decided about since any rule of the switch changed.
     pub count: u64,
 }
 

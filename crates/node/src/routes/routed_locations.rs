@@ -152,8 +152,8 @@ impl RoutedLocations {
         self.nodes_only().map(NodeLocations::others).unwrap_or_default()
     }
 
-    /// Chooses the object for a write of the object `home`, if the destination leaves the choice.
-    /// `None` if it does not.
+    /// Chooses the object for a write of the object `home` if the destination is a target or a pool.
+    /// Otherwise `None`.
     ///
     /// # Errors
     /// `NotFound` if there is no such target; `Invalid` if the name would be too long;

@@ -55,7 +55,7 @@ mod program_text {
     }
 }
 
-/// What the map says.
+/// The parsed map `routes`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RouteState {
     /// The epoch of the map.
@@ -71,7 +71,7 @@ pub struct RouteState {
 }
 
 impl RouteState {
-    /// What a map says.
+    /// Parses a map.
     ///
     /// # Errors
     /// `Corrupt` if it makes no sense.
@@ -216,17 +216,17 @@ fn shares_change(state: &RouteState, shares: &BTreeMap<TenantName, u64>) -> Resu
     caches_change(state, Some(&settings))
 }
 
-/// The map, for those who change it.
+/// Reads and changes the map `routes`.
 #[derive(Debug, Clone)]
 pub struct RouteMap(Maps);
 
 impl RouteMap {
-    /// That of a cluster.
+    /// The map of a cluster.
     pub fn new(maps: Maps) -> Self {
         Self(maps)
     }
 
-    /// What it says now.
+    /// Reads and parses the map.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.

@@ -115,7 +115,7 @@ pub(super) struct Counted {
     pub writes: u64,
     /// Since when they are counted.
     pub since_seconds: f64,
-    /// When the last of them came that was no read; `since_seconds` if none did.
+    /// The time of the last change; `since_seconds` if there was none.
     pub changed_seconds: f64,
 }
 

@@ -89,7 +89,7 @@ impl Core {
         }
     }
 
-    /// Counts a decision of a rule about an IO that the pure switch does not see as one.
+    /// Counts a decision of a rule about a request that is not one IO of the pure switch.
     pub fn note_decided(&mut self, rule: RuleId) {
         self.tally.decided(rule, self.switch.table());
     }
