@@ -1,7 +1,8 @@
-//! `Onward`: the paths (stacks of layers) from the switch to the object itself.
+//! `Onward`: the paths (stacks of layers) from the switch to the object itself, and which of them a
+//! read takes.
 
 use nacre_object::{Op, Request, Stack};
-use nacre_route::{Destination, Io, Operation, RuleId, Span, Touch};
+use nacre_route::{Destination, Io, Operation, RuleId, RuleTable, Span, Touch};
 
 use super::NodeSwitch;
 
@@ -42,11 +43,26 @@ impl NodeSwitch {
         let touch = Touch { operation: Operation::Read, span: Some(span) };
         let io = Io::of(&request.header, None, None, touch);
         let core = self.core();
-        let segments = core.table().route(&io).ok()?;
-        let bypassing = segments.iter().map(|segment| {
-            let id = segment.rule?;
-            matches!(core.table().get(id)?.destination, Destination::Bypass(_)).then_some(id)
+        let bypassing = same_for_all_bytes(core.table(), &io, |destination| match destination {
+            Destination::Bypass(layer) => Some(layer),
+            _ => None,
         });
-        bypassing.reduce(|one, other| other.and(one)).flatten()
+        bypassing.map(|(rule, _)| rule)
     }
+}
+
+/// What `of` finds in the destinations of the rules that decide about an IO, with the first of these
+/// rules. `None` if it does not find the same for all bytes of the IO.
+pub(super) fn same_for_all_bytes<'a, T: PartialEq>(
+    table: &'a RuleTable,
+    io: &Io,
+    of: impl Fn(&'a Destination) -> Option<T>,
+) -> Option<(RuleId, T)> {
+    let segments = table.route(io).ok()?;
+    let mut found = segments.iter().map(|segment| {
+        let rule = segment.rule?;
+        Some((rule, of(&table.get(rule)?.destination)?))
+    });
+    let first = found.next()??;
+    found.all(|other| other.is_some_and(|(_, one)| one == first.1)).then_some(first)
 }

@@ -13,6 +13,7 @@ use nacre_route::{
 };
 
 use crate::completed::Completed;
+use crate::routes::onward::same_for_all_bytes;
 use crate::routes::service::{Question, ROUTE_SERVICE};
 use crate::routes::{NodeSwitch, Onward};
 
@@ -187,16 +188,10 @@ pub(in crate::routes) fn scatter_of<'a>(
     table: &'a RuleTable,
     io: &Io,
 ) -> Option<(RuleId, &'a Scatter)> {
-    let segments = table.route(io).ok()?;
-    let mut ways = segments.iter().map(|segment| {
-        let id = segment.rule?;
-        match &table.get(id)?.destination {
-            Destination::Scatter(scatter) => Some((id, scatter)),
-            _ => None,
-        }
-    });
-    let first = ways.next()??;
-    ways.all(|way| way.is_some_and(|(_, scatter)| scatter == first.1)).then_some(first)
+    same_for_all_bytes(table, io, |destination| match destination {
+        Destination::Scatter(scatter) => Some(scatter),
+        _ => None,
+    })
 }
 
 /// The reply to a read, or to a read and a `stat`, of a copy.
