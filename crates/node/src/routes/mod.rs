@@ -126,8 +126,7 @@ pub(crate) struct RouteContext<'a> {
 }
 
 impl RouteRuntime {
-    /// Starts the tasks, those of the caches too, and offers the service `route`. Needs a tokio
-    /// runtime.
+    /// Starts the tasks of routes and caches, and offers the service `route`. Needs a tokio runtime.
     pub fn start(
         switch: Arc<NodeSwitch>,
         context: RouteContext<'_>,

@@ -2,7 +2,8 @@
 //! them elsewhere any more.
 //!
 //! The mover moves a few bytes at a time, so other IO on these bytes waits only for a short time.
-//! The mover can be interrupted at any point.
+//! The mover can be interrupted at any point. If a node does not answer, the bytes of other nodes
+//! come home nevertheless.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -289,7 +289,7 @@ impl NodeSwitch {
         concern.is_followed(object)
     }
 
-    /// A pass for an IO on an object that no rule with copies is about.
+    /// A pass for an IO on an object without a rule about copies.
     pub(super) fn uncopied(&self, object: &ObjectId) -> Option<FreePass> {
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
         (!concern.is_copied(object)).then(|| concern.pass_by())

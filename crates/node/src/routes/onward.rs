@@ -51,8 +51,8 @@ impl NodeSwitch {
     }
 }
 
-/// What `of` finds in the destinations of the rules that decide about an IO, with the first of these
-/// rules. `None` if it does not find the same for all bytes of the IO.
+/// What `of` finds in the destinations of the rules that decide about an IO, with the first of
+/// these rules. `None` if it does not find the same for all bytes of the IO.
 pub(super) fn same_for_all_bytes<'a, T: PartialEq>(
     table: &'a RuleTable,
     io: &Io,

@@ -13,8 +13,8 @@ use nacre_route::Span;
 
 use super::NodeSwitch;
 
-/// How often to try the read if the object changes meanwhile. After that, the switch
-/// brings the object's bytes back to this node, where one request can read and stat.
+/// How often to try the read if the object changes meanwhile. After that, the switch brings the
+/// object's bytes back to this node, where one request can read and stat.
 const MAX_ATTEMPTS: u32 = 3;
 
 impl NodeSwitch {

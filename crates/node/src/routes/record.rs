@@ -29,7 +29,7 @@ struct StoredRecord {
     /// For each of these rules, the only target whose objects it concerns. Empty if no rule has one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     homes: Vec<Vec<Option<String>>>,
-    /// The destinations that the programs declare which rules name.
+    /// The programs that rules name, each with the destinations that it declares.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     programs: BTreeMap<String, StoredDeclared>,
 }

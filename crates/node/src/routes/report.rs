@@ -10,7 +10,7 @@ pub struct AppliedRule {
     pub application: String,
     /// The rule.
     pub rule: String,
-    /// How many pieces of IO the rule has decided about since any rule of the switch changed.
+    /// How many pieces of IO the rule has decided about since the rules of the switch last changed.
     pub count: u64,
 }
 

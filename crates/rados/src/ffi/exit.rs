@@ -13,9 +13,10 @@ unsafe extern "C" {
     fn _exit(status: c_int) -> !;
 }
 
-/// From now on, if the process ends while a connection is open, the globals of C and C++ stay as they
-/// are, because the threads of librados still use them. For example, the cluster does not answer when
-/// the user interrupts a command, or a task is just ending a watch.
+/// From now on, if the process ends while a connection is open, the globals of C and C++ stay as
+/// they are, because the threads of librados still use them. A connection is open at the end if the
+/// cluster does not answer and the user interrupts the command, or if a task is ending a watch at
+/// that moment.
 ///
 /// Call this function after librados is loaded. The C library calls [`end`] first, and destroys the
 /// globals of librados afterwards.

@@ -128,10 +128,13 @@ impl Analysis<'_> {
                 .any(|grant| grant.permits(&io.source, &io.tenant, io.operation, object))
     }
 
-    /// The sources of IO to analyse for an object: each source that rules, grants or switches name,
-    /// one tenant for each set of targets at which a promise holds, and one more source, which stands
-    /// for all others. If an operator has assigned the object's pool to a tenant, that is the only
-    /// tenant.
+    /// The sources of IO to analyse for an object:
+    ///
+    /// - each source that rules, grants or switches name;
+    /// - of the tenants whose traffic was admitted at the same targets, one;
+    /// - one that stands for all others.
+    ///
+    /// If an operator has assigned the object's pool to a tenant, that is the only tenant.
     fn sources(&self, object: &ObjectId) -> Vec<Source> {
         let rules = self.routes.insertions.iter().flat_map(|insertion| &insertion.rules);
         let about = rules.map(|rule| (&rule.header.object, &rule.header.source));

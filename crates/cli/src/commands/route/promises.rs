@@ -16,8 +16,8 @@ use super::file::targets;
 use super::programs::declarations;
 use crate::out::note;
 
-/// The promises and the tenants of pools. They are empty while the node is down that keeps the map
-/// `slo`, because rules must be able to change while a node is down. The command says so.
+/// The promises and the tenants of pools. If the node that keeps the map `slo` is down, there are
+/// none, and the user is told so: rules must be able to change while a node is down.
 ///
 /// # Errors
 /// `Denied`; `Corrupt` if the map is malformed.
