@@ -156,14 +156,115 @@ async fn another_node_continues_with_the_state_when_the_controller_dies() {
     .unwrap();
 }
 
+fn start_shipped(cluster: &RunningCluster, name: &str) {
+    let file = shipped(&format!("control/{name}.lua"));
+    cluster.run(&["program", "put", &format!("control/{name}"), &file, "--activate"]);
+    cluster.run(&["route", "start", name]);
+}
+
+/// The target that a rule names for the writes of an object.
+fn target_of(cluster: &RunningCluster, object: &str) -> String {
+    let printed = cluster.run(&["route", "trace", "w", object, "--json"]);
+    let ways: Value = serde_json::from_str(&printed).unwrap();
+    ways[0]["rule"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_first_write_of_a_volume_waits_for_the_controller_and_goes_where_it_says() {
+    let (_folder, cluster) = cluster();
+    start_shipped(&cluster, "first_write");
+    assert!(target_of(&cluster, "data/vm1.1").ends_with("controller header"));
+    let write = |object: &str, text: &str| {
+        cluster.run_with_input(&["object", "write", object, "--offset", "0"], text);
+        assert_eq!(cluster.run(&["object", "get", object]), text);
+    };
+    write("data/vm1.1", "first");
+    let chosen = target_of(&cluster, "data/vm1.1");
+    assert!(chosen.starts_with("* w data/vm1.* -> target storage."), "{chosen}");
+    for number in 2..6 {
+        write(&format!("data/vm1.{number}"), "more");
+    }
+    write("data/vm2.1", "another volume");
+    assert_ne!(target_of(&cluster, "data/vm2.1"), chosen);
+    // A change of the whole object waits too.
+    cluster.run_with_input(&["object", "put", "data/vm3.1", "-"], "whole");
+    assert_eq!(cluster.run(&["object", "get", "data/vm3.1"]), "whole");
+    let report = &application(&cluster)["report"];
+    assert_eq!((&report["asked"], &report["rules"]), (&3.into(), &4.into()), "{report}");
+}
+
+/// A program that sends IO to the controller. It makes rules about `data/x1` only.
+const ASKING: &str = r#"
+function control(cluster)
+  insert("every", "* rw data/x* -> controller header")
+  for _, io in cluster.waiting do
+    if io.object == "data/x1" then insert("every", "* rw data/x1 -> home") end
+    if io.object == "data/x3" then error("on purpose") end
+  end
+end
+"#;
+
+#[test]
+fn an_io_fails_if_the_program_makes_no_rule_about_it_or_fails() {
+    let (folder, cluster) = cluster();
+    let rules = common::routes::rules(
+        folder.path(),
+        "application a on every\n  * w data/x* -> controller header\n",
+    );
+    for command in ["check", "put"] {
+        let (status, said) = cluster.fails(&["route", command, rules.to_str().unwrap()]);
+        assert!(status == 1 && said.contains("only a control program can insert"), "{said}");
+    }
+    put_program(&cluster, &folder, ASKING);
+    cluster.run(&["route", "start", "p"]);
+    cluster.run_with_input(&["object", "write", "data/x1", "--offset", "0"], "one");
+    assert_eq!(cluster.run(&["object", "get", "data/x1"]), "one");
+    let bytes = folder.path().join("bytes");
+    fs::write(&bytes, "two").unwrap();
+    let write = |object| ["object", "write", object, "--offset", "0", bytes.to_str().unwrap()];
+    let (status, said) = cluster.fails(&write("data/x2"));
+    assert!(status == 1 && said.contains("has made no other rule for it"), "{said}");
+    let (status, said) = cluster.fails(&write("data/x3"));
+    assert!(status == 1 && said.contains("on purpose"), "{said}");
+    cluster.run(&["route", "stop", "p"]);
+    cluster.run(&write("data/x2"));
+    assert_eq!(cluster.run(&["object", "get", "data/x2"]), "two");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn io_that_waits_for_the_controller_goes_on_when_another_node_takes_over() {
+    let (folder, cluster) = cluster();
+    put_program(&cluster, &folder, ASKING);
+    cluster.run(&["route", "start", "p"]);
+    let client = Cluster::connect(cluster.folder()).await.unwrap();
+    let home = client.locate(&"data/x1".parse().unwrap()).to_string();
+    let keepers = ["routes", "route-control"]
+        .map(|map| client.locate(&format!("nacre.system/map/{map}").parse().unwrap()).to_string());
+    tokio::task::spawn_blocking(move || {
+        let node = application(&cluster)["node"].as_str().unwrap().to_owned();
+        // The supervisor starts it again, unless it stays suspended. The home of the object, and a
+        // node that keeps the maps, must be there.
+        if keepers.contains(&node) || node == home {
+            cluster.kill_node(&node);
+        } else {
+            common::suspend(cluster.pid_of(&node).unwrap());
+        }
+        let object = client.pool("data");
+        let wrote = tokio::runtime::Handle::current()
+            .block_on(async { object.await?.object("x1")?.write(0, "waited").await });
+        wrote.unwrap();
+        assert_eq!(cluster.run(&["object", "get", "data/x1"]), "waited");
+    })
+    .await
+    .unwrap();
+}
+
 #[test]
 fn the_shipped_applications_can_be_put_and_started() {
     let (_folder, cluster) = cluster();
     cluster.run(&["route", "cache", "on", "--pool", "data", "--size", "8MiB"]);
     for name in ["tail", "replicas", "caches", "busiest_tenant"] {
-        let file = shipped(&format!("control/{name}.lua"));
-        cluster.run(&["program", "put", &format!("control/{name}"), &file, "--activate"]);
-        cluster.run(&["route", "start", name]);
+        start_shipped(&cluster, name);
     }
     let printed = cluster.run(&["route", "applications", "--json"]);
     assert_eq!(printed.lines().count(), 4, "{printed}");

@@ -57,7 +57,8 @@ pub use routes::{
     ApplicationReport, AppliedProgram, AppliedRule, ControllerReport, CopiesStatus, CopyWay,
     EVERY_SWITCH, NodeSwitch, Onward, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress,
     RouteState, RouteStatus, RouteWay, RoutedLocations, StartedApplication, SwitchLayer,
-    check_declared, check_supported, check_supported_on_ceph, check_switches, route_findings,
+    check_declared, check_put_by_hand, check_supported, check_supported_on_ceph, check_switches,
+    route_findings,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use slo_targets::{Profiling, SloTargets};

@@ -29,7 +29,7 @@ pub use check::{
 #[cfg(feature = "programs")]
 pub use control::{
     CacheLoad, CacheTenant, ControlHook, ControlInput, ControlOutput, ControlProgram, LiveControls,
-    ObjectLoad, Setting, Settings, SwitchRule, TargetLoad, TenantLoad,
+    ObjectLoad, Setting, Settings, SwitchRule, TargetLoad, TenantLoad, WaitingIo,
 };
 pub use controller::{
     Controller, ControllerCommand, ControllerEvent, Followed, Found, Move, Record, Stored, Wanted,
@@ -62,6 +62,6 @@ pub use shards::{
     allocate_exactly, divide_cache,
 };
 pub use switch::{
-    Command, Event, IoId, Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion, Placed,
-    ProgramAsk, ProgramDecision, RefusedIo, RuleChange, Stamp, Switch, SwitchRules, Term,
+    Command, ControllerAsk, Event, IoId, Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion,
+    Placed, ProgramAsk, ProgramDecision, RefusedIo, RuleChange, Stamp, Switch, SwitchRules, Term,
 };

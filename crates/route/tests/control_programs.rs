@@ -7,7 +7,7 @@ use nacre_clock::{Clock, ManualClock};
 use nacre_object::{ApplicationName, ErrorKind, TenantName};
 use nacre_route::{
     CacheLoad, CacheTenant, ControlInput, ControlProgram, MissRatioCurve, ObjectLoad, Rule,
-    Setting, Settings, SwitchRule, TargetLoad, TenantLoad,
+    Setting, Settings, SwitchRule, TargetLoad, TenantLoad, WaitingIo,
 };
 
 fn compile(source: &str) -> nacre_object::Result<ControlProgram> {
@@ -44,6 +44,7 @@ impl Bed {
             objects: vec![],
             cache: None,
             rules: vec![],
+            waiting: vec![],
         };
         Self { program, given, input, told: vec![], shares: None }
     }
@@ -83,6 +84,7 @@ fn rule(switch: &str, rule: &str) -> SwitchRule {
 const TAIL: &str = include_str!("../../../programs/control/tail.lua");
 const REPLICAS: &str = include_str!("../../../programs/control/replicas.lua");
 const CACHES: &str = include_str!("../../../programs/control/caches.lua");
+const FIRST_WRITE: &str = include_str!("../../../programs/control/first_write.lua");
 const BUSIEST_TENANT: &str = include_str!("../../../programs/control/busiest_tenant.lua");
 
 #[test]
@@ -263,6 +265,39 @@ fn the_shipped_division_of_caches_misses_as_few_reads_as_the_one_along_hulls() {
         let best = nacre_route::allocate_by_hull(&curves, 63, 1);
         let (own, best) = (misses(&own), misses(&best));
         assert!(own <= best * 1.05 + 1e-9, "{own} misses, {best} along hulls: {curves:?}");
+    }
+}
+
+#[test]
+fn a_volume_gets_a_target_when_it_is_first_written() {
+    let mut bed = Bed::new(FIRST_WRITE, &[("most_volumes", "3")]);
+    let asks = rule("every", "* w data/vm* -> controller header");
+    assert_eq!(bed.run(), std::slice::from_ref(&asks));
+    bed.load(0, 900.0);
+    bed.input.waiting = ["data/vm1.7", "data/vm1.8", "data/vm2.1"].map(waiting).into();
+    let to =
+        |object: &str, target| rule("every", &format!("* w {object} -> target {target} follow"));
+    let made = bed.run().to_vec();
+    assert_eq!(made.len(), 3, "{made:?}");
+    assert!(made.contains(&to("data/vm1.*", "b")) && made.contains(&to("data/vm2.*", "c")));
+    assert!(made.contains(&asks));
+    bed.input.waiting = ["data/vm", "data/vm3.1"].map(waiting).into();
+    let made = bed.run().to_vec();
+    assert!(made.iter().any(|one| one.rule.starts_with("* w data/vm -> target ")), "{made:?}");
+    assert!(made.contains(&rule("every", "* w data/vm* -> home")), "there are enough volumes");
+    bed.input.waiting = vec![];
+    assert_eq!(bed.run().len(), 4, "volumes keep their targets");
+}
+
+fn waiting(object: &str) -> WaitingIo {
+    WaitingIo {
+        object: object.to_owned(),
+        target: "a".to_owned(),
+        operation: "write".to_owned(),
+        source: "alice".to_owned(),
+        tenant: "gold".to_owned(),
+        offset: Some(0),
+        length: Some(4096),
     }
 }
 

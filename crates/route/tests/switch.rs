@@ -10,7 +10,7 @@ use nacre_object::{Op, Request};
 use nacre_route::limits::{MAX_CONTROLLER_WAIT, MAX_HELD_IOS};
 use nacre_route::{
     Command, Controller, ControllerCommand, ControllerEvent, Destination, Event, Header, IoId,
-    Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion, Record, Stamp, Stored, Switch,
+    Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion, Record, Span, Stamp, Stored, Switch,
     SwitchName, SwitchRules, Term, Wanted,
 };
 
@@ -218,14 +218,58 @@ fn an_io_fails_if_the_controller_does_not_answer_in_time() {
     let mut switch = serving(&["* w data/x -> controller header"]);
     let asked = write(&mut switch, 1, 0);
     assert!(matches!(asked.as_slice(), [Command::AskController { .. }]), "{asked:?}");
-    write(&mut switch, 2, 100);
-    let destination = Destination::Home;
-    let decided = switch.handle(NOW, Event::Decided { io: IoId(2), piece: 0, destination });
-    assert_eq!(told(&decided), ["2 to home"]);
     assert_eq!(switch.handle(MAX_CONTROLLER_WAIT - Duration::from_nanos(1), Event::Tick), []);
     let given_up = told(&switch.handle(MAX_CONTROLLER_WAIT, Event::Tick));
     assert!(given_up[0].contains("the controller, which does not answer"), "{given_up:?}");
     assert_eq!(given_up.len(), 1);
+}
+
+fn controller_answers(switch: &mut Switch, io: u64) -> Vec<Command> {
+    let object = "data/x".parse().unwrap();
+    switch.handle(NOW, Event::ControllerAnswered { io: IoId(io), object, answer: Ok(()) })
+}
+
+#[test]
+fn an_io_for_the_controller_waits_until_there_is_a_rule_about_it() {
+    let mut switch = serving(&["* w data/x -> controller header"]);
+    let asked = write(&mut switch, 1, 0);
+    let [Command::AskController { io: IoId(1), asks }] = asked.as_slice() else {
+        panic!("{asked:?}")
+    };
+    assert_eq!(asks[0].io.object.to_string(), "data/x");
+    assert_eq!(read(&mut switch, 2, 0, 4), [], "a read keeps its order behind the write");
+    assert_eq!(told(&read(&mut switch, 3, 100, 4)), ["3 to on"]);
+    done(&mut switch, 3, 0);
+    order(&mut switch, 2, Order::Quiesce(vec![header("* w data/x")]));
+    let drained = order(&mut switch, 2, Order::Drain);
+    assert_eq!(answered(&drained), Some(OrderAnswer::Done), "no drain waits for the controller");
+    let insertions = vec![rules(&["* w data/x -> target a follow"])];
+    order(&mut switch, 2, Order::Install(SwitchRules { insertions, ..SwitchRules::default() }));
+    assert_eq!(told(&order(&mut switch, 2, Order::Resume)), ["1 to target a"]);
+    assert_eq!(controller_answers(&mut switch, 1), [], "a late answer changes nothing");
+    assert_eq!(told(&done(&mut switch, 1, 0)), ["1 finished", "2 to target a"]);
+}
+
+#[test]
+fn an_io_fails_if_the_controller_makes_no_other_rule_about_it() {
+    let mut switch = serving(&["* w data/x -> controller header"]);
+    write(&mut switch, 1, 0);
+    let refused = told(&controller_answers(&mut switch, 1));
+    assert!(refused[0].contains("has made no other rule for it"), "{refused:?}");
+}
+
+fn homeward(switch: &mut Switch, io: u64, op: Op) -> Vec<Command> {
+    let request = Request::new("data/x".parse().unwrap(), vec![op]).unwrap().into();
+    switch.handle(NOW, Event::ArrivedHomeward { io: IoId(io), request, span: Span::WHOLE })
+}
+
+#[test]
+fn a_change_of_a_whole_object_waits_for_the_controller_too() {
+    let mut switch = serving(&["* w data/x 0..4KiB -> controller header"]);
+    assert_eq!(told(&homeward(&mut switch, 1, Op::Stat)), ["1 to on"]);
+    done(&mut switch, 1, 0);
+    let asked = homeward(&mut switch, 2, Op::WriteFull { data: Bytes::from_static(b"abcd") });
+    assert!(matches!(asked.as_slice(), [Command::AskController { .. }]), "{asked:?}");
 }
 
 #[test]

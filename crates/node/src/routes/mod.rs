@@ -22,7 +22,8 @@
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
 //! 6. [`copies`]: copies of objects for reads.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
-//!    [`analysis`] checks the rules as a whole.
+//!    [`analysis`] checks the rules as a whole. [`controller_asks`] is how a switch asks them about an
+//!    IO.
 //! 8. [`gateways`]: which gateway to Ceph routes, and how the others forward IO to it.
 //! 9. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node applies, and what
 //!    the switch has done.
@@ -41,6 +42,7 @@ mod applications;
 mod background;
 mod concern;
 mod control;
+mod controller_asks;
 mod copies;
 mod follower;
 mod gateways;
@@ -94,9 +96,12 @@ pub use self::report::{AppliedProgram, AppliedRule, RouteStatus, RouteWay};
 pub use self::routed_locations::RoutedLocations;
 pub use self::service::ROUTE_SERVICE;
 pub use self::state::{EVERY_SWITCH, RouteMap, RouteState, StartedApplication};
-pub use self::supported::{check_declared, check_supported, check_supported_on_ceph};
+pub use self::supported::{
+    check_declared, check_put_by_hand, check_supported, check_supported_on_ceph,
+};
 
-use self::applications::{ApplicationsTask, ControllerCollector, Reports};
+use self::applications::{ApplicationsTask, ControllerCollector, Reports, WaitingIos};
+use self::controller_asks::ControllerLink;
 use self::copies::CopyStore;
 use self::in_force::InForce;
 use self::metrics::RoutesCollector;
@@ -145,11 +150,13 @@ impl RouteRuntime {
         switch.reach_nodes_by(Arc::clone(&cluster.log_env().sequencers));
         let in_force = Arc::new(InForce::new(switch.locations().own().to_string()));
         let reports = Arc::new(Reports::default());
+        let waiting = Arc::new(WaitingIos::default());
         let service = RouteService {
             switch: Arc::clone(&switch),
             caches: caches.clone(),
             in_force: Arc::clone(&in_force),
             reports: Arc::clone(&reports),
+            waiting: Arc::clone(&waiting),
             copies: CopyStore::new(Arc::clone(&switch)),
             terms: Mutex::default(),
         };
@@ -161,6 +168,10 @@ impl RouteRuntime {
         offer.metrics(ControllerCollector(Arc::clone(&reports)));
         let maps = cluster.maps().clone();
         let (sender, states) = watch::channel(RouteState::default());
+        switch.ask_controller_by(ControllerLink {
+            routes: states.clone(),
+            in_force: Arc::clone(&in_force),
+        });
         let mut tasks = vec![];
         if let Some(caches) = caches {
             offer.metrics(CachesCollector(Arc::clone(&caches)));
@@ -193,6 +204,7 @@ impl RouteRuntime {
                 programs: controls,
                 faults: control_faults,
                 reports,
+                waiting,
                 routes: states,
             })),
         ]);

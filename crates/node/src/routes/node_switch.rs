@@ -21,6 +21,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use super::RoutePrograms;
 use super::background::background;
 use super::concern::{Concern, FreePass, Matches, is_scattering};
+use super::controller_asks::ControllerLink;
 use super::gateways::Router;
 use super::live_io::Live;
 use super::onward::Onward;
@@ -50,6 +51,7 @@ pub struct NodeSwitch {
     next_number: AtomicU64,
     counts: CountsByTarget,
     transport: OnceLock<Arc<dyn HostTransport>>,
+    controller: OnceLock<ControllerLink>,
     /// Which node routes IO: of gateways to Ceph only one.
     router: Router,
     /// Whether an installed rule is only for the objects of one target.
@@ -69,6 +71,10 @@ enum Begun {
     AtHome(Stack, Arc<Request>),
     /// The work that begins now, and the receiver of the reply.
     Routed(Vec<Work>, oneshot::Receiver<Result<Reply>>),
+}
+
+fn not_joined() -> Error {
+    Error::unavailable("the node has not joined its cluster yet").hint("try again in a second")
 }
 
 impl fmt::Debug for NodeSwitch {
@@ -111,6 +117,7 @@ impl NodeSwitch {
             next_number: AtomicU64::new(0),
             counts: CountsByTarget::default(),
             transport: OnceLock::new(),
+            controller: OnceLock::new(),
             installed: watch::Sender::new(0),
             changes: broadcast::Sender::new(QUEUED_CHANGES),
             loaded,
@@ -140,10 +147,17 @@ impl NodeSwitch {
     }
 
     pub(super) fn transport(&self) -> Result<&Arc<dyn HostTransport>> {
-        self.transport.get().ok_or_else(|| {
-            Error::unavailable("the node has not joined its cluster yet")
-                .hint("try again in a second")
-        })
+        self.transport.get().ok_or_else(not_joined)
+    }
+
+    /// Sets how this switch finds the controller.
+    pub(super) fn ask_controller_by(&self, link: ControllerLink) {
+        // Set once, when the node joins.
+        let _ = self.controller.set(link);
+    }
+
+    pub(super) fn controller_link(&self) -> Result<&ControllerLink> {
+        self.controller.get().ok_or_else(not_joined)
     }
 
     /// Which node routes the IO that rules concern.

@@ -13,6 +13,7 @@
 //! | `statistics` | the objects to count from now on, a list of strings in JSON | for each target of the node, [`Statistics`](super::statistics::Statistics) in JSON |
 //! | `targets` | – | the names of all targets that rules may name, in JSON |
 //! | `controller` | – | a [`ControllerReport`](super::ControllerReport) in JSON |
+//! | `ask-controller` | a [`ControllerQuestion`](super::applications::ControllerQuestion) in JSON | the epoch of the map that has rules about the IO |
 //! | `caches` | – | a [`CacheReport`](crate::cache::CacheReport) in JSON |
 //! | `trace` | an IO, in the syntax of `nacre route trace` | [`RouteWay`]s in JSON |
 //!
@@ -32,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 
 use super::NodeSwitch;
-use super::applications::Reports;
+use super::applications::{Reports, WaitingIos};
 use super::copies::CopyStore;
 use super::gateways;
 use super::in_force::{InForce, RouteProgress};
@@ -137,6 +138,7 @@ pub(super) struct RouteService {
     pub caches: Option<Arc<NodeCache>>,
     pub in_force: Arc<InForce>,
     pub reports: Arc<Reports>,
+    pub waiting: Arc<WaitingIos>,
     pub copies: CopyStore,
     /// For each switch, by the name of its target: the lowest term under which it may still send
     /// requests. The node holds a read lock on the term while it serves a request.
@@ -253,6 +255,11 @@ impl Service for RouteService {
                 json(&self.switch.statistics(&objects.collect::<Result<Vec<_>>>()?).await?)
             }
             "controller" => json(&self.reports.report()),
+            "ask-controller" => {
+                let question = serde_json::from_slice(&input)
+                    .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
+                json(&self.waiting.ask(question).await?)
+            }
             "caches" => match &self.caches {
                 Some(caches) => json(&caches.report()),
                 None => Err(Error::unsupported("gateways to Ceph cache no reads")),

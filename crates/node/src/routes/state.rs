@@ -16,7 +16,9 @@ use nacre_route::{APPLICATION_PREFIX, CONTROL_PREFIX, Rule, Settings, StoredAppl
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::supported::{MAX_APPLICATION_BYTES, check_supported, check_supported_on_ceph};
+use super::supported::{
+    MAX_APPLICATION_BYTES, check_put_by_hand, check_supported, check_supported_on_ceph,
+};
 use crate::cache::{CacheDivision, CacheSettings};
 use crate::lease::LeaseHolder;
 
@@ -252,6 +254,9 @@ impl RouteMap {
             let mut after = state.clone();
             for (name, application) in applications {
                 check_operator_s(state, name)?;
+                for insertion in &application.insertions {
+                    insertion.rules(name)?.iter().try_for_each(check_put_by_hand)?;
+                }
                 let order = state.applications.get(name).map_or(next, |old| old.order);
                 next = next.max(order + 1);
                 let stored = StoredApplication { order, ..application.clone() };

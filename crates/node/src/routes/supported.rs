@@ -3,8 +3,8 @@
 use nacre_object::{Error, PoolName, Result};
 use nacre_registry::limits::MAX_VALUE_BYTES;
 use nacre_route::{
-    Destination, Follow, LayerName, NAMED_OBJECTS, ObjectMatch, Operation, Operations, Options,
-    ROUTED_POOL, Rule, Scatter, SourceMatch, Take,
+    Ask, Destination, Follow, LayerName, NAMED_OBJECTS, ObjectMatch, Operation, Operations,
+    Options, ROUTED_POOL, Rule, Scatter, SourceMatch, Take,
 };
 
 use crate::cache::CACHE_LAYER;
@@ -81,11 +81,14 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if let Destination::Bypass(layer) = &rule.destination {
         return unsupported_bypass(rule, layer);
     }
-    if matches!(rule.destination, Destination::Waypoint(_) | Destination::Controller(_)) {
+    if let Destination::Controller(ask) = rule.destination {
+        return unsupported_controller(rule, ask);
+    }
+    if matches!(rule.destination, Destination::Waypoint(_)) {
         return Some((
-            "no node sends IO to such a destination yet",
+            "no node sends IO to such a destination",
             "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, program NAME, \
-             one TARGET,TARGET or bypass cache",
+             one TARGET,TARGET, bypass cache or controller header",
         ));
     }
     if Operations::of([Operation::Write]) != Some(rule.header.operations) {
@@ -170,6 +173,37 @@ fn unsupported_bypass(rule: &Rule, layer: &LayerName) -> Option<(&'static str, &
         .then_some(("reads that bypass the cache take no options", "leave the options out"))
 }
 
+/// Says why nodes cannot execute a rule that sends IO to the controller, with a hint; `None` if they
+/// can. They send the header.
+fn unsupported_controller(rule: &Rule, ask: Ask) -> Option<(&'static str, &'static str)> {
+    if ask == Ask::Whole {
+        return Some((
+            "control programs see no data of clients",
+            "write controller header in place of controller whole",
+        ));
+    }
+    (rule.options != Options::default()).then_some((
+        "the rules that the controller makes have options, but this one takes none",
+        "leave the options out",
+    ))
+}
+
+/// Checks that a rule is one that operators may put. Rules that send IO to the controller need a
+/// control program that makes other rules about the IO.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn check_put_by_hand(rule: &Rule) -> Result<()> {
+    match rule.destination {
+        Destination::Controller(_) => Err(Error::unsupported(format!(
+            "only a control program can insert the rule \"{rule}\", because it must answer the IO"
+        ))
+        .during("route")
+        .hint("start a program that inserts it: nacre route start APPLICATION")),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a rule is about objects of the system pool or the pool of routed bytes.
 fn touches_own(object: &ObjectMatch) -> bool {
     let (system, routed) = (PoolName::system(), ROUTED_POOL);
@@ -208,6 +242,7 @@ mod tests {
             "* r data/a* -> one storage.0,storage.1 least-loaded",
             "tenant:gold r data/a 0..4KiB -> one storage.1",
             "tenant:backup r data/* -> bypass cache",
+            "* rw data/a* -> controller header",
         ] {
             checked(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
@@ -241,7 +276,8 @@ mod tests {
             "* r data/a -> quorum storage.0,storage.1",
             "* r data/a -> one storage.0,storage.1 follow",
             "* r nacre.system/* -> one storage.0,storage.1",
-            "* w data/a -> controller header",
+            "* w data/a -> controller whole",
+            "* w data/a -> controller header follow",
             "* w data/a -> program spread",
             "* rw data/a -> program spread follow",
         ] {

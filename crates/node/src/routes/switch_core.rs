@@ -148,6 +148,10 @@ impl Core {
                 })))
             }
             Command::AskPrograms { io, term, asks } => Some(Work::Programs { io, term, asks }),
+            Command::AskController { io, asks } => {
+                let object = self.live.get(&io)?.request.header.object.clone();
+                Some(Work::Controller { io, object, asks })
+            }
             Command::Finish { io } => {
                 let live = self.live.remove(&io)?;
                 self.tally.finished(live.pieces.len());
@@ -169,9 +173,7 @@ impl Core {
             // The node's own task gives the switch its rules. The switch need not ask for them.
             Command::Join => None,
             // Rules that would lead to these commands are refused before they are stored.
-            Command::AskController { .. }
-            | Command::AskPeer { .. }
-            | Command::AnswerPeer { .. } => None,
+            Command::AskPeer { .. } | Command::AnswerPeer { .. } => None,
         }
     }
 }

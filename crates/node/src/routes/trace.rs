@@ -119,12 +119,18 @@ impl Decided {
         home: &str,
     ) -> Result<RouteWay> {
         let Self { span, rule, to, program, copies } = self;
-        let chosen = locations.choose(object, &to).await?;
-        let place = locations.place(object, chosen.as_ref().unwrap_or(&to))?;
+        let asks = matches!(to, Destination::Controller(_));
+        let place = if asks {
+            None
+        } else {
+            let chosen = locations.choose(object, &to).await?;
+            locations.place(object, chosen.as_ref().unwrap_or(&to))?
+        };
         let destination = match (&place, locations.rados()) {
             (None, _) if let Destination::Bypass(layer) = &to => {
                 format!("{home} (home, past the {layer})")
             }
+            (None, _) if asks => "the controller, which makes a rule".to_owned(),
             (None, _) => format!("{home} (home)"),
             (Some(place), Some(locations)) => locations.primary(&place.object).await?.to_string(),
             (Some(place), None) => place.node.to_string(),

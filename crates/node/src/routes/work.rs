@@ -1,5 +1,5 @@
 //! Does the work that follows from the commands of the pure switch: it sends pieces, and asks
-//! programs. The results are events for the pure switch, and more work follows from them.
+//! programs and the controller. The results are events for the pure switch, and more work follows from them.
 //!
 //! The work of an IO runs in the task of the caller that submitted the IO, because a task for each
 //! request would cost more than the switch itself. Work of other IO, such as IO that waited for
@@ -11,7 +11,8 @@
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
-use nacre_route::{Event, IoId, ProgramAsk, Term};
+use nacre_object::ObjectId;
+use nacre_route::{ControllerAsk, Event, IoId, ProgramAsk, Term};
 
 use super::NodeSwitch;
 use super::pieces::PieceWork;
@@ -21,13 +22,14 @@ use crate::completed::Completed;
 pub(super) enum Work {
     Piece(Box<PieceWork>),
     Programs { io: IoId, term: Term, asks: Vec<ProgramAsk> },
+    Controller { io: IoId, object: ObjectId, asks: Vec<ControllerAsk> },
 }
 
 impl Work {
     fn io(&self) -> IoId {
         match self {
             Self::Piece(work) => work.io,
-            Self::Programs { io, .. } => *io,
+            Self::Programs { io, .. } | Self::Controller { io, .. } => *io,
         }
     }
 }
@@ -70,6 +72,10 @@ impl NodeSwitch {
             while let Some(work) = next {
                 let works = match work {
                     Work::Piece(work) => self.send_piece(*work).await,
+                    Work::Controller { io, object, asks } => {
+                        let event = self.ask_controller(io, object, asks).await;
+                        self.step(event)
+                    }
                     Work::Programs { io, term, asks } => {
                         match self.ask_programs(io, term, asks).await {
                             Some(event) => self.step(event),

@@ -12,7 +12,7 @@ use super::interface::{CACHES_SETTING, FUNCTION, OBJECTS_SETTING, SETTINGS};
 use super::setting::{unknown, with_defaults};
 use super::{
     CacheLoad, CacheTenant, ControlInput, ControlOutput, ObjectLoad, Setting, Settings, TargetLoad,
-    TenantLoad,
+    TenantLoad, WaitingIo,
 };
 use crate::limits::{
     CONTROL_BUDGET, MAX_CONTROL_STATE_BYTES, MAX_CONTROL_STATE_DEPTH, MAX_SETTING_BYTES,
@@ -130,6 +130,7 @@ impl ControlProgram {
             objects: vec![],
             cache: None,
             rules: vec![],
+            waiting: vec![],
         };
         for (step, load) in [0.0, 100.0, 1e6, 0.0].into_iter().enumerate() {
             input.now += 1.0;
@@ -137,6 +138,7 @@ impl ControlProgram {
             input.targets = made_up_targets(load);
             input.objects = made_up_objects(load);
             input.cache = (step > 1).then(|| made_up_cache(load));
+            input.waiting = if step == 1 { made_up_waiting() } else { vec![] };
             let ControlOutput { rules, state, .. } = self.control(&input)?;
             (input.rules, input.state) = (rules, state);
         }
@@ -232,6 +234,19 @@ fn made_up_cache(load: f64) -> CacheLoad {
         curve: vec![(1 << 20, 0.5), (8 << 20, 0.1)],
     };
     CacheLoad { bytes: 16 << 20, tenants: vec![tenant("idle", 0.0), tenant("made-up", load)] }
+}
+
+fn made_up_waiting() -> Vec<WaitingIo> {
+    let io = |offset: Option<u64>| WaitingIo {
+        object: "data/made-up.2".to_owned(),
+        target: "made-up.0".to_owned(),
+        operation: "write".to_owned(),
+        source: "made-up".to_owned(),
+        tenant: "made-up".to_owned(),
+        offset,
+        length: offset.map(|_| 4096),
+    };
+    vec![io(Some(0)), io(None)]
 }
 
 fn made_up_objects(load: f64) -> Vec<ObjectLoad> {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nacre_object::TenantName;
+use nacre_object::{TargetName, TenantName};
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
+use crate::model::{Io, ObjectMatch, Span};
 
 /// What a control program gets. The fields have the names by which programs know them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,6 +27,43 @@ pub struct ControlInput {
     pub cache: Option<CacheLoad>,
     /// The present rules of the application.
     pub rules: Vec<SwitchRule>,
+    /// The IO that a rule of the application has sent to the controller, in the order of arrival.
+    pub waiting: Vec<WaitingIo>,
+}
+
+/// An IO that waits for a rule, because a rule of the application sends it to the controller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitingIo {
+    /// `POOL/NAME`, as rules write it.
+    pub object: String,
+    /// The target that holds it, whose switch has asked.
+    pub target: String,
+    /// `read`, `write`, `create` or `delete`.
+    pub operation: String,
+    /// The entity that has sent the IO.
+    pub source: String,
+    /// The tenant of the IO.
+    pub tenant: String,
+    /// The first byte; `None` if the IO concerns the whole object.
+    pub offset: Option<u64>,
+    /// How many bytes; `None` if the IO concerns the whole object.
+    pub length: Option<u64>,
+}
+
+impl WaitingIo {
+    /// What a program sees of an IO at the switch of `target`.
+    pub fn of(io: &Io, target: &TargetName) -> Self {
+        let span = io.span.filter(|span| *span != Span::WHOLE);
+        Self {
+            object: ObjectMatch::Exact(io.object.clone()).to_string(),
+            target: target.to_string(),
+            operation: io.operation.word().to_owned(),
+            source: io.source.to_string(),
+            tenant: io.tenant.to_string(),
+            offset: span.map(Span::start),
+            length: span.map(Span::length),
+        }
+    }
 }
 
 /// The caches of all nodes. Each node has a cache of the same size.

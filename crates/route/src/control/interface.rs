@@ -32,7 +32,7 @@ const FUNCTIONS: &[FunctionSpec] = &[
     },
     FunctionSpec {
         usage: "control(cluster)",
-        what: "called every second, or as `--every` says; changes the rules with `insert` and `delete`",
+        what: "called every second, or as `--every` says, and when an IO waits for a rule; changes the rules with `insert` and `delete`",
         is_required: true,
         arguments: CLUSTER,
     },
@@ -90,6 +90,17 @@ const CLUSTER: &[Item] = &[
         "cluster.rules",
         "a list of the application's rules before this call, each with `switch` and `rule`",
     ),
+    Item::new(
+        "cluster.waiting",
+        "a list of the IO that waits for a rule, because a rule of the application sends it to `controller header`; an IO fails if no other rule is about it after the call",
+    ),
+    Item::new("io.object", "of `cluster.waiting`: `POOL/NAME`, as rules write it"),
+    Item::new("io.target", "the target that holds it"),
+    Item::new("io.operation", "`read`, `write`, `create` or `delete`"),
+    Item::new("io.source", "the entity that has sent the IO"),
+    Item::new("io.tenant", "the tenant of the IO"),
+    Item::new("io.offset", "the first byte; nil if the IO concerns the whole object"),
+    Item::new("io.length", "how many bytes; nil if the IO concerns the whole object"),
 ];
 
 const ENVIRONMENT: &[Item] = &[

@@ -19,6 +19,6 @@ pub use control_program::ControlProgram;
 pub use hook::{ControlHook, LiveControls};
 pub use input::{
     CacheLoad, CacheTenant, ControlInput, ControlOutput, ObjectLoad, SwitchRule, TargetLoad,
-    TenantLoad,
+    TenantLoad, WaitingIo,
 };
 pub use setting::{Setting, Settings};

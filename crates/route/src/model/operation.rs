@@ -31,6 +31,16 @@ impl Operation {
         }
     }
 
+    /// The word by which programs know it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Create => "create",
+            Self::Delete => "delete",
+        }
+    }
+
     /// Whether it changes the object.
     pub const fn is_change(self) -> bool {
         !matches!(self, Self::Read)

@@ -210,16 +210,6 @@ fn check_executed(destination: &Destination) -> Result<()> {
     }
 }
 
-/// The word by which programs know an operation.
-fn word(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Read => "read",
-        Operation::Write => "write",
-        Operation::Create => "create",
-        Operation::Delete => "delete",
-    }
-}
-
 /// Creates the argument of `route`.
 fn io_to_lua(lua: &Lua, rule: &Header, io: &Io) -> mlua::Result<Table> {
     let own = Header { object: ObjectMatch::Exact(io.object.clone()), ..rule.clone() };
@@ -227,7 +217,7 @@ fn io_to_lua(lua: &Lua, rule: &Header, io: &Io) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(0, 9)?;
     table.raw_set("source", io.source.as_str())?;
     table.raw_set("tenant", io.tenant.as_str())?;
-    table.raw_set("operation", word(io.operation))?;
+    table.raw_set("operation", io.operation.word())?;
     table.raw_set("object", text::escape(&io.object.to_string()))?;
     table.raw_set("pool", io.object.pool.as_str())?;
     table.raw_set("name", io.object.name.as_str())?;

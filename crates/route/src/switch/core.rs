@@ -13,7 +13,7 @@ use super::waiting::{Arrival, Waiting};
 use super::{Command, Event, IoId, Order, OrderAnswer, Placed, Stamp, SwitchRules, Term};
 use crate::limits::MAX_HELD_IOS;
 use crate::model::{
-    Destination, Header, ObjectMatch, Operation, Operations, Programs, SourceMatch, Span,
+    Destination, Header, ObjectMatch, Operation, Operations, Programs, Rule, SourceMatch, Span,
     SwitchName, Touch, touches,
 };
 use crate::rules::{Placement, RuleTable};
@@ -38,6 +38,8 @@ pub struct Switch {
     /// Whether some installed rule sends reads to another location than the object itself. If not,
     /// the switch need not remember which bytes are in the object itself.
     reads_go_away: bool,
+    /// Whether some installed rule sends IO to the controller.
+    pub(super) has_controller_rules: bool,
     /// The previous term (the number of an update of the rules), and the headers whose IO the
     /// switch held when that term ended. An IO that another switch sent under that term may go on
     /// if it matches none of these headers, because its rules are still the same.
@@ -81,6 +83,7 @@ impl Switch {
             keeps_copies: false,
             chooses_objects: false,
             reads_go_away: false,
+            has_controller_rules: false,
             previous: None,
             quiesced: vec![everything()],
             peers: vec![],
@@ -177,16 +180,16 @@ impl Switch {
         match event {
             Event::Arrived { io, request, via, home, term } => {
                 let touches = touches(&request);
-                let (homeward, attempts, asked) = (None, 0, None);
-                let arrival =
-                    Arrival { io, request, via, home, term, homeward, touches, attempts, asked };
+                let arrival = Arrival { via, home, term, ..Arrival::new(io, request, touches) };
                 self.admit(now, arrival)
             }
             Event::ArrivedHomeward { io, request, span } => {
                 self.arrived_homeward(now, io, request, span)
             }
             Event::PieceDone { io, piece, outcome } => self.piece_done(now, io, piece, &outcome),
-            Event::Decided { io, piece, destination } => self.decided(io, piece, destination),
+            Event::ControllerAnswered { io, object, answer } => {
+                self.controller_answered(now, io, &object, answer)
+            }
             Event::ProgramsDecided { io, object, term, decided } => {
                 self.programs_decided(now, io, &object, term, decided)
             }
@@ -209,9 +212,7 @@ impl Switch {
         span: Span,
     ) -> Vec<Command> {
         let touches = vec![Touch { operation: Operation::Write, span: Some(span) }];
-        let (homeward, via, home, term) = (Some(span), None, None, None);
-        let (attempts, asked) = (0, None);
-        let arrival = Arrival { io, request, via, home, term, homeward, touches, attempts, asked };
+        let arrival = Arrival { homeward: Some(span), ..Arrival::new(io, request, touches) };
         self.admit(now, arrival)
     }
 
@@ -347,6 +348,8 @@ impl Switch {
             table.place(&object, placement)?;
         }
         self.reads_go_away = table.sends_reads_away(|destination| self.is_home(destination));
+        let asks = |rule: &Rule| matches!(rule.destination, Destination::Controller(_));
+        self.has_controller_rules = table.rules().any(|(_, rule)| asks(rule));
         self.keep_inserted(&table, &rules.programs);
         self.table = table;
         self.programs = rules.programs;
@@ -364,8 +367,7 @@ impl Switch {
         if self.installed.is_none() {
             return vec![Command::Join];
         }
-        let mut commands = self.give_up_asking(now);
-        commands.extend(self.remind_peers());
+        let mut commands = self.remind_peers();
         commands.extend(self.release_all(now));
         commands
     }

@@ -1,14 +1,13 @@
 //! The IO in flight at a switch, divided into pieces.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use nacre_object::ObjectId;
 
 use super::waiting::{Arrival, conflict};
 use super::{IoId, Placed, Stamp, Term};
 use crate::fast_hash::FastHashMap;
-use crate::model::{Ask, Destination, Header, Options, Span, SwitchName, Touch};
+use crate::model::{Destination, Header, Options, Span, SwitchName, Touch};
 use crate::plan::Piece;
 
 /// The progress of a piece.
@@ -16,9 +15,6 @@ use crate::plan::Piece;
 pub enum Progress {
     /// The switch has not sent it yet.
     Waiting,
-    /// The controller was asked where the piece goes. The IO fails if there is no answer by this
-    /// time.
-    Asked(Duration),
     /// The switch has sent it.
     Out,
     /// It is done.
@@ -50,14 +46,6 @@ impl Sent {
     pub fn went_to(&mut self, destination: &Destination) {
         for placed in &mut self.follows {
             placed.placement.destination = destination.clone();
-        }
-    }
-
-    /// What the switch sends to the controller, if the controller decides about this piece.
-    pub fn asks(&self) -> Option<Ask> {
-        match self.destination {
-            Some(Destination::Controller(ask)) => Some(ask),
-            _ => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nacre_object::{Error, ObjectId, ProgramName, Request, TargetName};
+use nacre_object::{ApplicationName, Error, ObjectId, ProgramName, Request, TargetName};
 
 use super::{Stamp, Term};
 use crate::model::{
@@ -62,6 +62,17 @@ pub struct ProgramAsk {
     pub rule: RuleId,
     /// The header of that rule. The program may insert rules only for IO that it matches.
     pub header: Header,
+    /// The IO.
+    pub io: Io,
+}
+
+/// A question to the controller: an IO waits for a rule of this application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControllerAsk {
+    /// The application whose rule sends the IO to the controller.
+    pub application: ApplicationName,
+    /// Whether the controller gets only the header, or the data too.
+    pub ask: Ask,
     /// The IO.
     pub io: Io,
 }
@@ -203,14 +214,15 @@ pub enum Event {
         /// The result.
         outcome: Outcome,
     },
-    /// The controller has decided where a piece goes.
-    Decided {
+    /// The controller has made rules about an IO that asked for it, and this switch has installed
+    /// them. Or the controller cannot make any.
+    ControllerAnswered {
         /// The IO.
         io: IoId,
-        /// The index of the piece in the plan.
-        piece: usize,
-        /// Where it goes.
-        destination: Destination,
+        /// Its object.
+        object: ObjectId,
+        /// The error with which the IO fails, if there are no rules.
+        answer: Result<(), RefusedIo>,
     },
     /// Programs have decided where the bytes of an IO go, or one of them has failed.
     ProgramsDecided {
@@ -278,14 +290,12 @@ pub enum Command {
         /// The stamp of a change; `None` for a read.
         stamp: Option<Stamp>,
     },
-    /// Ask the controller where a piece goes.
+    /// Ask the controller for rules about an IO. The IO waits meanwhile.
     AskController {
         /// The IO.
         io: IoId,
-        /// The index of the piece in the plan.
-        piece: usize,
-        /// Whether to send only the header, or the data too.
-        ask: Ask,
+        /// One question for each application whose rules send parts of the IO to the controller.
+        asks: Vec<ControllerAsk>,
     },
     /// Ask programs where the bytes of an IO go. The IO waits meanwhile.
     AskPrograms {

@@ -15,7 +15,9 @@
 //!    writes. Only then does it answer the IO.
 //! 4. If a rule names a program, the IO waits until the program has decided. If the rules change
 //!    meanwhile, the switch asks the program of the new rules instead.
-//! 5. The controller changes rules in steps: quiesce, drain, install, resume (sRoute paper, section
+//! 5. If a rule sends an IO to the controller, the IO waits until the switch has a rule that says
+//!    where it goes.
+//! 6. The controller changes rules in steps: quiesce, drain, install, resume (sRoute paper, section
 //!    3.5).
 //!
 //! # Invariants
@@ -27,6 +29,7 @@
 //! - Once a read of some bytes has gone to their new location, no later read goes to the old one.
 
 mod agreement;
+mod controller_asks;
 mod core;
 mod in_flight;
 mod message;
@@ -36,7 +39,7 @@ mod stamp;
 mod waiting;
 
 pub use core::Switch;
-pub use message::{Command, Event, IoId, Outcome, RefusedIo};
+pub use message::{Command, ControllerAsk, Event, IoId, Outcome, RefusedIo};
 pub use message::{Order, OrderAnswer, PeerAnswer, PeerQuestion, Placed, SwitchRules};
 pub use message::{ProgramAsk, ProgramDecision, RuleChange};
 pub use stamp::{Stamp, Term};

@@ -8,8 +8,8 @@ use super::core::refuse;
 use super::in_flight::{Flying, Progress, Sent};
 use super::programs::Part;
 use super::waiting::Arrival;
-use super::{Command, IoId, Outcome, Placed, ProgramAsk, Stamp, Switch, Term};
-use crate::limits::{MAX_CONTROLLER_WAIT, MAX_IN_FLIGHT_IOS, MAX_RULES};
+use super::{Command, ControllerAsk, IoId, Outcome, Placed, ProgramAsk, Stamp, Switch, Term};
+use crate::limits::{MAX_IN_FLIGHT_IOS, MAX_RULES};
 use crate::model::{
     ApplicationName, Destination, Follow, Operation, Options, Replies, Span, Touch,
 };
@@ -22,6 +22,8 @@ enum Planned {
     Ready(Term, Vec<Sent>),
     /// The switch must ask programs first.
     Asks(Vec<ProgramAsk>),
+    /// The controller must make rules first.
+    AsksController(Vec<ControllerAsk>),
 }
 
 impl Switch {
@@ -31,6 +33,7 @@ impl Switch {
         let (term, sent) = match self.planned(&arrival) {
             Ok(Planned::Ready(term, sent)) => (term, sent),
             Ok(Planned::Asks(asks)) => return self.ask_programs(arrival, asks),
+            Ok(Planned::AsksController(asks)) => return self.ask_controller(now, arrival, asks),
             Err(error) => return vec![refuse(arrival.io, error)],
         };
         let io = arrival.io;
@@ -71,6 +74,10 @@ impl Switch {
                 .hint("send it again"));
         }
         let table = &self.table;
+        let asks = self.controller_asks(arrival)?;
+        if !asks.is_empty() {
+            return Ok(Planned::AsksController(asks));
+        }
         if let Some(span) = arrival.homeward {
             return Ok(Planned::Ready(term, vec![homeward(table, arrival, span)]));
         }
@@ -173,14 +180,8 @@ impl Switch {
 
     /// Sends all pieces of an IO.
     pub(super) fn send(&mut self, now: Duration, io: IoId) -> Vec<Command> {
-        let Some(flying) = self.in_flight.get_mut(io) else { return vec![] };
+        let Some(flying) = self.in_flight.get(io) else { return vec![] };
         let mut commands = vec![];
-        for (piece, sent) in flying.sent.iter_mut().enumerate() {
-            if let Some(ask) = sent.asks() {
-                sent.progress = Progress::Asked(now.saturating_add(MAX_CONTROLLER_WAIT));
-                commands.push(Command::AskController { io, piece, ask });
-            }
-        }
         let count = flying.sent.len();
         let is_direct = |sent: &Sent| sent.options.replies == Replies::Direct;
         let is_unseen = flying.sent.iter().all(is_direct);
@@ -194,7 +195,7 @@ impl Switch {
         commands
     }
 
-    /// Sends one piece, unless it waits for the controller.
+    /// Sends one piece.
     fn forward(&mut self, io: IoId, piece: usize) -> Option<Command> {
         self.counter += 1;
         let own = Stamp { counter: self.counter, switch: self.name.clone() };
@@ -264,39 +265,6 @@ impl Switch {
         let Some(flying) = self.in_flight.remove(io) else { return vec![] };
         let mut commands = vec![Command::Finish { io }];
         commands.extend(self.release(now, &flying.arrival.request.header.object));
-        commands
-    }
-
-    pub(super) fn decided(
-        &mut self,
-        io: IoId,
-        piece: usize,
-        destination: Destination,
-    ) -> Vec<Command> {
-        let sent = self.in_flight.get_mut(io).and_then(|flying| flying.sent.get_mut(piece));
-        let Some(sent) = sent.filter(|sent| matches!(sent.progress, Progress::Asked(_))) else {
-            return vec![];
-        };
-        sent.destination = Some(destination);
-        sent.progress = Progress::Waiting;
-        self.forward(io, piece).into_iter().collect()
-    }
-
-    /// Fails the IO about which the controller has not answered in time.
-    pub(super) fn give_up_asking(&mut self, now: Duration) -> Vec<Command> {
-        let is_late = |sent: &Sent| matches!(sent.progress, Progress::Asked(until) if until <= now);
-        let late = self.in_flight.iter().filter(|flying| flying.sent.iter().any(is_late));
-        let late: Vec<IoId> = late.map(|flying| flying.arrival.io).collect();
-        let mut commands = vec![];
-        for io in late {
-            let Some(flying) = self.in_flight.remove(io) else { continue };
-            commands.extend(self.abort(flying.agreement));
-            let object = flying.arrival.request.header.object.clone();
-            let error =
-                Error::unavailable("a rule sends this IO to the controller, which does not answer");
-            commands.push(refuse(io, error.on(&object).hint("try again")));
-            commands.extend(self.release(now, &object));
-        }
         commands
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nacre_object::{ObjectId, Request, TargetName};
 
@@ -28,13 +29,43 @@ pub struct Arrival {
     pub attempts: u32,
     /// The questions to programs about this IO, if there were any.
     pub asked: Option<Asked>,
+    /// What the controller has said about this IO, if a rule sends the IO there.
+    pub controller: AskedController,
 }
 
 impl Arrival {
+    /// An IO of a client that has just arrived.
+    pub fn new(io: IoId, request: Arc<Request>, touches: Vec<Touch>) -> Self {
+        Self {
+            io,
+            request,
+            via: None,
+            home: None,
+            term: None,
+            homeward: None,
+            touches,
+            attempts: 0,
+            asked: None,
+            controller: AskedController::No,
+        }
+    }
+
     /// The IO of one touch of the request.
     pub fn io_of(&self, touch: Touch) -> Io {
         Io::of(&self.request.header, self.via.clone(), self.home.clone(), touch)
     }
+}
+
+/// How far the question to the controller about one IO is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AskedController {
+    /// There is no question.
+    #[default]
+    No,
+    /// The IO fails if there are no rules about it by this time.
+    Until(Duration),
+    /// The controller has answered, and the switch has its rules.
+    Answered,
 }
 
 /// The questions to programs about one IO.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 use nacre::{Cluster, ClusterFile, RoleName, Sessions};
 use nacre_node::{
-    EVERY_SWITCH, ROUTE_SERVICE, RouteState, check_declared, check_supported,
+    EVERY_SWITCH, ROUTE_SERVICE, RouteState, check_declared, check_put_by_hand, check_supported,
     check_supported_on_ceph, route_findings as findings,
 };
 use nacre_object::{ApplicationName, Error, Locate, ProgramName, Result, TargetName};
@@ -66,6 +66,7 @@ impl Checked {
         for insertion in &routes.insertions {
             for rule in &insertion.rules {
                 check_supported(rule)?;
+                check_put_by_hand(rule)?;
                 if is_ceph {
                     check_supported_on_ceph(rule)?;
                 }

@@ -23,6 +23,7 @@ use super::rates::Snapshot;
 use super::report::Reports;
 use super::run::{ProgramRun, RunOutcome};
 use super::term::{ControllerTerm, States, TermStatus};
+use super::waiting::{Waiting, WaitingIos};
 use crate::cache::CacheReport;
 use crate::lease::LeaseHolder;
 
@@ -48,6 +49,8 @@ pub(in super::super) struct ApplicationsTask {
     pub programs: LiveControls,
     pub faults: KindFaults,
     pub reports: Arc<Reports>,
+    /// The IO of all switches that waits for rules.
+    pub waiting: Arc<WaitingIos>,
     /// What the map `routes` says. The switch may be behind: it waits for IO in flight before it
     /// installs rules.
     pub routes: watch::Receiver<RouteState>,
@@ -116,6 +119,7 @@ impl ApplicationController {
         self.states.clear();
         self.looked = None;
         task.reports.note_other();
+        task.waiting.close();
     }
 
     /// Looks at the lease, and runs what is due.
@@ -142,6 +146,7 @@ impl ApplicationController {
             self.term.store(&self.states).await?;
         }
         task.reports.note_controller(self.running.keys());
+        task.waiting.open();
         // A program must see the rules that it has made.
         match routes.epoch < self.committed {
             true => Ok(()),
@@ -164,18 +169,23 @@ impl ApplicationController {
 
     async fn run_due(&mut self, task: &ApplicationsTask, routes: &RouteState) -> Result<()> {
         let now = task.clock.monotonic();
-        let is_due = |running: &Running| {
+        let awaited = task.waiting.applications();
+        for name in awaited.iter().filter(|name| !self.running.contains_key(*name)) {
+            task.waiting.take(name).into_iter().for_each(|one| one.answer(Err(not_started(name))));
+        }
+        let is_due = |(name, running): &(&ApplicationName, &Running)| {
             let every = Duration::from_secs_f64(running.started.every_seconds);
-            running.last.as_ref().is_none_or(|(last, _)| now >= *last + every)
+            awaited.contains(*name)
+                || running.last.as_ref().is_none_or(|(last, _)| now >= *last + every)
         };
-        if !self.running.values().any(is_due) {
+        let due: Vec<_> =
+            self.running.iter().filter(is_due).map(|(name, _)| name.clone()).collect();
+        if due.is_empty() {
             return Ok(());
         }
         let counted = task.counted(routes).await;
-        let names: Vec<_> = self.running.keys().cloned().collect();
-        for name in names {
-            let is_behind = routes.epoch < self.committed;
-            if !is_behind && self.running.get(&name).is_some_and(is_due) {
+        for name in due {
+            if routes.epoch >= self.committed {
                 self.run(task, routes, &name, &counted).await?;
             }
         }
@@ -194,9 +204,12 @@ impl ApplicationController {
         let started = running.started.clone();
         let now = task.clock.monotonic();
         let before = running.last.replace((now, counted.clone()));
+        let waiting = task.waiting.take(name);
         let Some(program) = task.programs.get(started.program.as_str()) else {
             let text = format!("control/{} is not live on the controller's node", started.program);
+            let error = Error::unavailable(text.clone()).hint("try again");
             task.reports.note(name, |report| report.problem = Some(text));
+            waiting.into_iter().for_each(|one| one.answer(Err(error.clone())));
             return Ok(());
         };
         let version = program.version();
@@ -212,18 +225,21 @@ impl ApplicationController {
             cache,
             seconds: before.as_ref().map_or(0.0, |(at, _)| now.saturating_sub(*at).as_secs_f64()),
             state: self.states.get(name).cloned().unwrap_or_else(|| serde_json::json!({})),
+            waiting: waiting.iter().map(|one| one.io.clone()).collect(),
         };
         let ran = match due.run(task).await {
             Ok(ran) => self.keep(task, routes, (name, &started), ran).await,
             Err(error) => Err(error),
         };
         let failure = ran.as_ref().err().map(ToString::to_string);
-        let ran_at_micros = task.clock.now_micros();
+        let (ran_at_micros, asked) = (task.clock.now_micros(), waiting.len() as u64);
+        self.settle(task, routes, waiting, &ran);
         task.reports.note(name, |report| {
             report.program = started.program.to_string();
             report.version = Some(version);
             report.epoch = routes.epoch;
             report.runs += 1;
+            report.asked += asked;
             report.ran_at_micros = ran_at_micros;
             report.failures += u64::from(failure.is_some());
             report.problem = failure;
@@ -234,8 +250,25 @@ impl ApplicationController {
                 self.report(task, name, version, &error);
                 Ok(())
             }
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
         }
+    }
+
+    /// Answers the IO that waited for a run. After a run without effect, the IO waits for the next
+    /// one.
+    fn settle(
+        &self,
+        task: &ApplicationsTask,
+        routes: &RouteState,
+        waiting: Vec<Waiting>,
+        ran: &Result<Kept>,
+    ) {
+        let answer = match ran {
+            Ok(Kept::Yes) => Ok(self.committed.max(routes.epoch)),
+            Err(error) if !is_of_the_controller(error) => Err(error.clone()),
+            Ok(Kept::Outdated) | Err(_) => return task.waiting.put_back(waiting),
+        };
+        waiting.into_iter().for_each(|one| one.answer(answer.clone()));
     }
 
     /// Reports a failure to the cluster log, unless the same version has just failed in the same
@@ -264,14 +297,14 @@ impl ApplicationController {
         routes: &RouteState,
         (name, started): (&ApplicationName, &StartedApplication),
         ran: RunOutcome,
-    ) -> Result<()> {
+    ) -> Result<Kept> {
         let is_changed = ran.changed.is_some() || ran.shares.is_some();
         if is_changed {
             let map = RouteMap::new(task.cluster.maps().clone());
             let (application, shares) = (ran.changed, ran.shares);
             let me = self.term.me();
             let put = map.put_controlled(me, (name, started), application, shares, routes);
-            let Some(epoch) = put.await? else { return Ok(()) };
+            let Some(epoch) = put.await? else { return Ok(Kept::Outdated) };
             self.committed = epoch;
         }
         self.states.insert(name.clone(), ran.state);
@@ -283,11 +316,24 @@ impl ApplicationController {
             report.changes += u64::from(is_changed);
             report.told.extend(ran.told);
         });
-        match is_changed {
-            true => self.term.store(&self.states).await,
-            false => Ok(()),
+        if is_changed {
+            self.term.store(&self.states).await?;
         }
+        Ok(Kept::Yes)
     }
+}
+
+/// Whether a run has an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    /// Somebody has changed rules since the new ones were analysed.
+    Outdated,
+}
+
+fn not_started(name: &ApplicationName) -> Error {
+    Error::unavailable(format!("no program makes the rules of the application {name}"))
+        .hint(format!("start it: nacre route start {name}"))
 }
 
 /// Whether the error says nothing about the program: a map does not answer, or another node is the

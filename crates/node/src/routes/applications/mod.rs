@@ -8,7 +8,9 @@
 //!    one run of one program.
 //! 4. New rules are analysed as those of `nacre route put`, and committed to the map `routes`, which
 //!    all switches follow.
-//! 5. [`report`] is what the controller says of itself.
+//! 5. [`waiting`] is the IO that rules send to the controller. It waits for a run of the program that
+//!    makes these rules.
+//! 6. [`report`] is what the controller says of itself.
 //!
 //! # Invariants
 //!
@@ -25,8 +27,10 @@ mod rates;
 mod report;
 mod run;
 mod term;
+mod waiting;
 
 pub(super) use self::controller::{ApplicationsTask, run};
 pub(super) use self::metrics::ControllerCollector;
 pub(super) use self::report::Reports;
 pub use self::report::{ApplicationReport, ControllerReport};
+pub(super) use self::waiting::{ControllerQuestion, WaitingIos};

@@ -35,6 +35,9 @@ pub struct ApplicationReport {
     pub ran_at_micros: u64,
     /// How many of these runs failed, because of the program or of its rules.
     pub failures: u64,
+    /// How many IOs have waited for its rules, because rules sent them to the controller.
+    #[serde(default)]
+    pub asked: u64,
     /// How often its rules have changed.
     pub changes: u64,
     /// How many rules it has.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nacre_object::{ApplicationName, Error, ErrorKind, Result, TargetName, TenantName};
 use nacre_route::{
     CacheLoad, ControlInput, ControlOutput, ControlProgram, StoredApplication, StoredInsertion,
-    SwitchRule,
+    SwitchRule, WaitingIo,
 };
 use nacre_slo::SloState;
 
@@ -32,6 +32,8 @@ pub(super) struct ProgramRun<'a> {
     /// The time since the last run; 0 for the first.
     pub seconds: f64,
     pub state: serde_json::Value,
+    /// The IO that waits for rules.
+    pub waiting: Vec<WaitingIo>,
 }
 
 /// The result of a run.
@@ -63,6 +65,7 @@ impl ProgramRun<'_> {
             objects: object_loads(self.before, self.after),
             cache: self.cache.clone(),
             rules: rules_before.clone(),
+            waiting: self.waiting.clone(),
         };
         let program = Arc::clone(&self.program);
         let ran = tokio::task::spawn_blocking(move || program.control(&input)).await;
