@@ -64,11 +64,10 @@ pub fn findings(
             if switch != EVERY_SWITCH && switch != target.as_str() {
                 continue;
             }
-            // Every pool that a rule names counts as existing. No IO comes to one that does not.
+            // Every pool that a rule names counts as existing. No IO comes to one that does not. The
+            // beginning of a name counts too, because it is a name itself.
             let pools = rules.iter().filter_map(|rule| pool_of(&rule.header.object));
-            for pool in pools {
-                network.topology.pools.insert(pool.parse()?);
-            }
+            network.topology.pools.extend(pools.filter_map(|pool| pool.parse().ok()));
             let Some(application) = rules.first().map(|rule| rule.application.clone()) else {
                 continue;
             };
@@ -100,5 +99,5 @@ fn pool_of(object: &ObjectMatch) -> Option<&str> {
         ObjectMatch::Prefix(prefix) => prefix.as_str(),
         ObjectMatch::Pattern(pattern) => pattern.literal_prefix(),
     };
-    text.split_once('/').map(|(pool, _)| pool)
+    Some(text.split_once('/').map_or(text, |(pool, _)| pool))
 }

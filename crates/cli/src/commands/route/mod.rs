@@ -29,7 +29,7 @@ use crate::out::{Out, note};
 
 pub(crate) use self::file::targets;
 pub(crate) use self::programs::check_versions;
-pub(crate) use self::promises::check_promise;
+pub(crate) use self::promises::check_slo_change;
 pub(crate) use self::status::statuses;
 
 /// How often `put` checks its rules again because others have changed rules meanwhile.

@@ -1,16 +1,16 @@
 //! Promised latencies and rules. A rule may send the IO of a tenant to a target at which the tenant's
 //! traffic was not admitted. Then the promise to the tenant does not hold.
 //!
-//! `nacre route` checks new rules with the promises that [`known_promises`] returns. `nacre slo admit`
-//! checks a new promise with the installed rules by [`check_promise`].
+//! `nacre route` checks new rules with the promises that [`known_promises`] returns. `nacre slo admit`,
+//! `pool` and `link` check their changes with the installed rules by [`check_slo_change`].
 
 use std::collections::BTreeSet;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_node::{RouteMap, route_findings as findings};
-use nacre_object::{Error, ErrorKind, Result, TenantName};
+use nacre_object::{Error, ErrorKind, Result};
 use nacre_route::{Finding, FindingKind};
-use nacre_slo::{Promise, SloState};
+use nacre_slo::SloState;
 
 use super::file::targets;
 use super::programs::declarations;
@@ -31,34 +31,36 @@ pub(super) async fn known_promises(cluster: &Cluster) -> Result<SloState> {
     }
 }
 
-/// Refuses a promise that the installed rules would break.
+/// Refuses a change of promises, of the tenants of pools, or of links, after which an installed rule
+/// would break a promise that it does not break now.
 ///
 /// # Errors
 /// `Invalid` with the rule and an IO that it sends elsewhere; `Unavailable`.
-pub(crate) async fn check_promise(
+pub(crate) async fn check_slo_change(
     file: &ClusterFile,
     cluster: &Cluster,
-    tenant: &TenantName,
-    promise: &Promise,
+    change: impl FnOnce(&mut SloState),
 ) -> Result<()> {
     let routes = RouteMap::new(cluster.maps().clone()).state().await?;
     if routes.applications.is_empty() {
         return Ok(());
     }
-    let mut slo = cluster.slos().state().await?;
-    slo.promises.insert(tenant.clone(), promise.clone());
+    let before = cluster.slos().state().await?;
+    let mut after = before.clone();
+    change(&mut after);
     let programs = declarations(cluster, &BTreeSet::new(), &routes.programs()?).await?;
-    let found = findings(&routes, &targets(file, cluster).await?, &programs, &slo)?;
-    let breaks = |finding: &&Finding| match &finding.kind {
-        FindingKind::PromiseLeft { tenant: own, .. }
-        | FindingKind::UncountedLink { tenant: own, .. } => own == tenant,
-        _ => false,
-    };
-    match found.iter().find(breaks) {
+    let targets = targets(file, cluster).await?;
+    let known = findings(&routes, &targets, &programs, &before)?;
+    let found = findings(&routes, &targets, &programs, &after)?;
+    match found.iter().find(|one| breaks_a_promise(one) && !known.contains(one)) {
         None => Ok(()),
         Some(finding) => Err(Error::invalid(format!(
-            "installed rules send IO of {tenant} where the promise would not hold: {finding}"
+            "installed rules send IO where a promise would not hold: {finding}"
         ))
         .hint("remove the rules (nacre route rm APPLICATION), or name in them the tenants that they are for")),
     }
+}
+
+fn breaks_a_promise(finding: &Finding) -> bool {
+    matches!(finding.kind, FindingKind::PromiseLeft { .. } | FindingKind::UncountedLink { .. })
 }

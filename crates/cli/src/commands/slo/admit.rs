@@ -12,10 +12,10 @@ use nacre_object::{
 };
 use nacre_qos::trace::{Trace, TraceFormat};
 use nacre_qos::{ArrivalCurve, Estimator, IoKind, Link};
-use nacre_slo::{Ask, DirectTraffic, Outcome, Promise, Rate, Spread, Traffic};
+use nacre_slo::{Ask, DirectTraffic, Outcome, Promise, Rate, SloState, Spread, Traffic};
 use serde_json::json;
 
-use super::super::route::check_promise;
+use super::super::route::check_slo_change;
 use super::input::{read_json, read_trace};
 use super::watch::Watched;
 use super::{milliseconds, units};
@@ -149,7 +149,10 @@ pub(super) async fn admit(
     let slos = cluster.slos().beside(&direct);
     let mut outcome = slos.what_if(&ask).await?;
     if let Outcome::Admitted(promise) = &outcome {
-        check_promise(file, &cluster, &ask.tenant, promise).await?;
+        let promised = |slo: &mut SloState| {
+            slo.promises.insert(ask.tenant.clone(), promise.clone());
+        };
+        check_slo_change(file, &cluster, promised).await?;
         if effect == Effect::Admit {
             outcome = slos.admit(&ask).await?;
         }

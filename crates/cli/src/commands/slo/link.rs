@@ -2,7 +2,9 @@
 
 use nacre::{Cluster, ClusterFile};
 use nacre_object::{NodeName, Result};
+use nacre_slo::SloState;
 
+use super::super::route::check_slo_change;
 use super::units::{self, LinkSpeed};
 
 /// The node, and the speed of its link
@@ -26,5 +28,12 @@ pub(super) async fn link(arguments: &LinkArguments, file: &ClusterFile) -> Resul
         Some(node) => vec![file.node(node.as_str())?.node_name()?],
         None => file.nodes().iter().map(|node| node.node_name()).collect::<Result<_>>()?,
     };
-    Cluster::reach(file)?.slos().set_links(&nodes, arguments.speed.0).await
+    let (cluster, speed) = (Cluster::reach(file)?, arguments.speed.0);
+    if let Some(link) = speed {
+        let stated = |slo: &mut SloState| {
+            slo.links.extend(nodes.iter().map(|node| (node.clone(), link)));
+        };
+        check_slo_change(file, &cluster, stated).await?;
+    }
+    cluster.slos().set_links(&nodes, speed).await
 }

@@ -16,8 +16,10 @@ mod watch;
 use clap::{Subcommand, ValueEnum};
 use nacre::{Cluster, ClusterFile};
 use nacre_object::{PoolName, ProgramName, Result, TenantName};
+use nacre_slo::SloState;
 
 use self::admit::Effect;
+use super::route::check_slo_change;
 use crate::listing::Limit;
 use crate::out::Out;
 
@@ -131,8 +133,14 @@ pub async fn run(
             Cluster::reach(&file()?)?.set_slo_order(program).await
         }
         C::Pool { pool, tenant } => {
-            let cluster = Cluster::reach(&file()?)?;
+            let file = file()?;
+            let cluster = Cluster::reach(&file)?;
             cluster.pool(pool.as_str()).await?;
+            let assigned = |slo: &mut SloState| match &tenant {
+                Some(tenant) => drop(slo.pools.insert(pool.clone(), tenant.clone())),
+                None => drop(slo.pools.remove(&pool)),
+            };
+            check_slo_change(&file, &cluster, assigned).await?;
             cluster.slos().set_pool(&pool, tenant.as_ref()).await
         }
         C::Link(arguments) => link::link(&arguments, &file()?).await,
