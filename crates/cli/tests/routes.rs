@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use common::routes::{Workers, cluster, number, places, put, rules, status, wait_until_home};
 use common::slo_profiles::load_fast_profile;
-use common::{NACRE, kill, suspend};
+use common::{NACRE, RunningCluster, kill, suspend};
 use nacre::{Cluster, ErrorKind};
 use nacre_conformance::wait::eventually_blocking;
 use nacre_object::ObjectId;
@@ -114,7 +114,7 @@ async fn a_tenant_with_a_promise_is_routed_only_to_targets_at_which_it_was_admit
     cluster.run(&["slo", "evict", "gold"]);
     cluster.run(&put);
     let (_, said) = cluster.fails(&admit);
-    assert!(said.contains("installed rules send IO of gold"), "{said}");
+    assert!(said.contains("installed rules send IO where a promise would not hold"), "{said}");
     assert!(said.contains(&format!("tenant:gold w data/* -> target {away}")), "{said}");
 
     // The rule and the target that stores the bytes know the tenant of the pool.
@@ -126,6 +126,63 @@ async fn a_tenant_with_a_promise_is_routed_only_to_targets_at_which_it_was_admit
     let tenants = target["tenants"].as_array().unwrap();
     let gold = tenants.iter().find(|tenant| tenant["tenant"] == "gold");
     assert!(gold.is_some_and(|gold| gold["requests"].as_u64() > Some(0)), "{slo}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_is_not_given_to_a_tenant_whose_promise_installed_rules_would_break() {
+    let (folder, cluster) = cluster();
+    let (names, home, away) = places(&cluster, 1).await;
+    load_fast_profile(&cluster, &["storage.0", "storage.1", "storage.2"]);
+    cluster.run(&["pool", "create", "other"]);
+    cluster.run(&["slo", "pool", "data", "gold"]);
+    cluster.run(&["slo", "pool", "other", "bulk"]);
+    let trace = folder.path().join("trace");
+    let write = |second: u32| format!("{second}.0 write 4096 {}\n", names[0]);
+    let text = format!("nacre trace 1\n{}", (0..10).map(write).collect::<String>());
+    std::fs::write(&trace, text).unwrap();
+    let trace = trace.to_str().unwrap();
+    cluster.run(&["slo", "admit", "gold", "--latency", "20s", "--trace-file", trace]);
+    let text = format!("application t on {home}\n  * w other/* -> target {away} follow\n");
+    put(&cluster, folder.path(), &text);
+    for assign in [&["slo", "pool", "other", "gold"][..], &["slo", "pool", "other"]] {
+        let (status, said) = cluster.fails(assign);
+        assert!(status == 1 && said.contains("where a promise would not hold"), "{said}");
+        assert!(said.contains(&format!("* w other/* -> target {away}")), "{said}");
+    }
+    cluster.run(&["route", "rm", "t"]);
+    cluster.run(&["slo", "pool", "other", "gold"]);
+}
+
+/// The names of an object's snapshots.
+fn snapshots(cluster: &RunningCluster, object: &str) -> Vec<String> {
+    let printed = cluster.run(&["object", "snapshot", "ls", object]);
+    printed.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn former_versions_of_an_object_are_kept_and_a_removed_object_can_be_restored() {
+    let (folder, cluster) = cluster();
+    put(&cluster, folder.path(), "application v on every\n  * * data/doc* -> versions 3\n");
+    let put = |text: &str| drop(cluster.run_with_input(&["object", "put", "data/doc", "-"], text));
+    put("one");
+    assert_eq!(snapshots(&cluster, "data/doc"), [""; 0], "a new object has no former version");
+    put("two");
+    cluster.run_with_input(&["object", "write", "data/doc", "--offset", "3", "-"], " and a half");
+    let kept = snapshots(&cluster, "data/doc");
+    let at = |version: &str| cluster.run(&["object", "get", "data/doc", "--at", version]);
+    assert_eq!(kept.iter().map(|version| at(version)).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(cluster.run(&["object", "get", "data/doc"]), "two and a half");
+    assert_eq!(snapshots(&cluster, "data/doc"), kept, "a read makes no version");
+    cluster.run(&["object", "attr", "set", "data/doc", "colour=red"]);
+    cluster.run(&["object", "rm", "data/doc"]);
+    eventually_blocking("the oldest version is dropped", || {
+        let versions = snapshots(&cluster, "data/doc");
+        versions.len() == 3 && at(&versions[0]) == "two"
+    });
+    let last = snapshots(&cluster, "data/doc").pop().unwrap();
+    cluster.run(&["object", "snapshot", "rollback", "data/doc", &last]);
+    assert_eq!(cluster.run(&["object", "get", "data/doc"]), "two and a half");
+    assert_eq!(cluster.run(&["object", "attr", "get", "data/doc", "colour"]).trim(), "red");
 }
 
 #[test]

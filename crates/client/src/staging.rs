@@ -13,7 +13,7 @@
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_OBJECT_NAME_BYTES;
-use nacre_object::{Error, ErrorKind, Op, Result, SnapshotName};
+use nacre_object::{Error, ErrorKind, ObjectName, Op, Result, SnapshotName};
 
 use crate::Object;
 
@@ -24,6 +24,11 @@ const SUFFIX: &str = ".nacre-put.";
 const MAX_NAMES: u32 = 4096;
 /// How many times a put tries to begin while other puts of the same object begin.
 const MAX_BEGINNINGS: u32 = 3;
+
+/// Whether an object collects the content of a large put of another object.
+pub fn is_staging(name: &ObjectName) -> bool {
+    name.as_str().contains(SUFFIX)
+}
 
 /// A put that has begun.
 #[derive(Debug)]

@@ -67,6 +67,9 @@ pub(crate) const CONTROL_BUDGET: nacre_program::Budget = nacre_program::Budget {
     memory_bytes: 16 * 1024 * 1024,
     output_bytes: 0,
 };
+/// The most versions of an object that a rule keeps. Each is a snapshot of the object, and half of an
+/// object's snapshots are left for others.
+pub const MAX_VERSIONS: u32 = nacre_object::limits::MAX_SNAPSHOTS as u32 / 2;
 /// The most pieces into which rules may split one IO: enough for a rule about every 4 KiB of the
 /// longest request.
 pub const MAX_PIECES: usize = 4096;

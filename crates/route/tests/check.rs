@@ -188,6 +188,7 @@ fn random_rule(random: &mut Random) -> String {
             "target t9",
             "pool q",
             "bypass cache",
+            "versions 2",
             "waypoint cache",
             "waypoint pack",
             "all t0,t1",

@@ -173,6 +173,7 @@ application tail on clients
   * r data/a\ name\ with\ \*\ and\ \# 4097.. -> home
   * r data/vm* -> one t0,t1 least-loaded
   * * * -> bypass cache write-through no-cache
+  * * data/d* -> versions 32
 application caches on edge
   tenant:gold r data/* -> waypoint cache reply-direct prepare-first-io
   * w data/*.tmp -> controller header
@@ -185,7 +186,7 @@ fn a_file_is_printed_as_it_was_read() {
     let printed = routes.to_string();
     assert_eq!(printed.parse::<Routes>().unwrap(), routes);
     assert_eq!(printed, FILE.replace("rwcd", "*"));
-    assert_eq!(routes.tables().unwrap().values().map(RuleTable::len).sum::<usize>(), 8);
+    assert_eq!(routes.tables().unwrap().values().map(RuleTable::len).sum::<usize>(), 9);
 }
 
 #[test]
@@ -213,6 +214,8 @@ fn a_wrong_line_is_refused_with_its_number_and_a_hint() {
         ("* r data/x 0..99999999999GiB -> home", "a bound is no number of bytes"),
         ("* r data/x ->", "no destination"),
         ("* r data/x -> away", "\"away\" alone is no destination"),
+        ("* w data/x -> versions 0", "\"0\" is no number of versions"),
+        ("* w data/x -> versions 33", "\"33\" is no number of versions"),
         ("* r data/x -> object spill/*", "stands for several objects"),
         ("* r data/x -> one t0,t0", "names the target t0 twice"),
         ("* r data/x -> home fast", "\"fast\" is no option"),

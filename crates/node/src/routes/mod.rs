@@ -20,7 +20,7 @@
 //!    keep the objects, [`rados_locations`] on Ceph. [`report`] and [`trace`] show what the switch
 //!    does.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
-//! 6. [`copies`]: copies of objects for reads.
+//! 6. [`copies`]: copies of objects for reads. [`versions`]: former states of objects.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
 //!    [`analysis`] checks the rules as a whole. [`controller_asks`] is how a switch asks them about an
 //!    IO.
@@ -71,6 +71,7 @@ mod supported;
 mod switch_core;
 mod tally;
 mod trace;
+mod versions;
 mod work;
 
 use std::sync::{Arc, Mutex};

@@ -130,9 +130,10 @@ impl NodeLocations {
         let object = match to {
             // A scattered read that did not go to a copy goes home. So does a read that bypasses a
             // layer.
-            Destination::Home | Destination::Scatter(_) | Destination::Bypass(_) => {
-                return Ok(None);
-            }
+            Destination::Home
+            | Destination::Scatter(_)
+            | Destination::Bypass(_)
+            | Destination::Versions(_) => return Ok(None),
             Destination::Target(target) => self.tagged(target, &home.to_string())?,
             Destination::Pool(_) => {
                 ObjectId::new(self.pool.clone(), ObjectName::new(format!("{SPREAD}{home}"))?)

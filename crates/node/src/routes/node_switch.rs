@@ -58,6 +58,10 @@ pub struct NodeSwitch {
     has_homes: AtomicBool,
     /// Whether an installed rule sends reads past a layer.
     has_bypass: AtomicBool,
+    /// Whether an installed rule keeps versions of objects.
+    has_versions: AtomicBool,
+    /// The number in the name of the version that was made last.
+    last_version: AtomicU64,
     /// The term of the installed rules; 0 until there are some.
     installed: watch::Sender<u64>,
     changes: broadcast::Sender<ObjectId>,
@@ -108,6 +112,8 @@ impl NodeSwitch {
             router: Router::new(locations.rados().is_some()),
             has_homes: AtomicBool::new(false),
             has_bypass: AtomicBool::new(false),
+            has_versions: AtomicBool::new(false),
+            last_version: AtomicU64::new(0),
             locations,
             programs,
             clock,
@@ -198,13 +204,17 @@ impl NodeSwitch {
         {
             let mut core = self.core();
             let core = &mut *core;
-            core.tally.begin_rules();
+            core.tally.begin_rules(core.switch.table());
             let mut rules = core.switch.table().rules().map(|(_, rule)| rule);
             let has_homes = rules.any(|rule| rule.header.home.is_some());
             self.has_homes.store(has_homes, Ordering::Relaxed);
-            let mut rules = core.switch.table().rules().map(|(_, rule)| rule);
-            let has_bypass = rules.any(|rule| matches!(rule.destination, Destination::Bypass(_)));
+            let table = core.switch.table();
+            let has =
+                |of: fn(&Destination) -> bool| table.rules().any(|(_, rule)| of(&rule.destination));
+            let has_bypass = has(|to| matches!(to, Destination::Bypass(_)));
             self.has_bypass.store(has_bypass, Ordering::Relaxed);
+            let has_versions = has(|to| matches!(to, Destination::Versions(_)));
+            self.has_versions.store(has_versions, Ordering::Relaxed);
             let scattering = core.switch.table().rules().map(|(_, rule)| rule);
             let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);
             let copied = Matches::of(scattering);
@@ -216,6 +226,20 @@ impl NodeSwitch {
     /// Whether an installed rule sends reads past a layer.
     pub(super) fn has_bypass(&self) -> bool {
         self.has_bypass.load(Ordering::Relaxed)
+    }
+
+    /// Whether an installed rule keeps versions of objects.
+    pub(super) fn has_versions(&self) -> bool {
+        self.has_versions.load(Ordering::Relaxed)
+    }
+
+    /// The number for the name of a new version: the time in microseconds, and greater than that of
+    /// the version before.
+    pub(super) fn next_version(&self) -> u64 {
+        let now = self.clock.now_micros();
+        let next = |last: u64| Some(now.max(last + 1));
+        let last = self.last_version.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        last.map_or(now, |last| now.max(last + 1))
     }
 
     /// Requests of clients since the node started.
@@ -317,6 +341,10 @@ impl NodeSwitch {
         request: Request,
         pass: Option<FreePass>,
     ) -> Result<Reply> {
+        if let Some(rule) = self.rule_with_versions(&request) {
+            drop(pass);
+            return self.change_and_keep(onward.usual, request, rule).await;
+        }
         let is_of_bytes = touches(&request).iter().any(|touch| touch.span.is_some());
         // Attributes, keys and snapshots stay at home.
         if request.header.snapshot.is_some() || !is_of_bytes {

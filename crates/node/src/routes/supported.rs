@@ -32,6 +32,7 @@ pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
             "RADOS keeps copies of objects by itself; leave the rule out",
         ),
         Destination::Bypass(_) => ("they cache nothing", "leave the rule out"),
+        Destination::Versions(_) => ("they make no snapshots", "leave the rule out"),
         _ => return Ok(()),
     };
     let text = format!("gateways to Ceph cannot execute the rule \"{rule}\": {reason}");
@@ -81,6 +82,10 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if let Destination::Bypass(layer) = &rule.destination {
         return unsupported_bypass(rule, layer);
     }
+    if let Destination::Versions(_) = rule.destination {
+        return (rule.options != Options::default())
+            .then_some(("versions take no options", "leave the options out"));
+    }
     if let Destination::Controller(ask) = rule.destination {
         return unsupported_controller(rule, ask);
     }
@@ -88,7 +93,7 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         return Some((
             "no node sends IO to such a destination",
             "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, program NAME, \
-             one TARGET,TARGET, bypass cache or controller header",
+             one TARGET,TARGET, bypass cache, versions N or controller header",
         ));
     }
     if Operations::of([Operation::Write]) != Some(rule.header.operations) {
@@ -243,6 +248,7 @@ mod tests {
             "tenant:gold r data/a 0..4KiB -> one storage.1",
             "tenant:backup r data/* -> bypass cache",
             "* rw data/a* -> controller header",
+            "* * data/a* -> versions 8",
         ] {
             checked(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
@@ -278,6 +284,7 @@ mod tests {
             "* r nacre.system/* -> one storage.0,storage.1",
             "* w data/a -> controller whole",
             "* w data/a -> controller header follow",
+            "* w data/a -> versions 8 follow",
             "* w data/a -> program spread",
             "* rw data/a -> program spread follow",
         ] {

@@ -75,7 +75,10 @@ impl Core {
         let [Command::Forward { destination, ops: PieceOps::All, .. }] = commands else {
             return false;
         };
-        matches!(destination, None | Some(Destination::Home | Destination::Bypass(_)))
+        let stays = |to: &Destination| {
+            matches!(to, Destination::Home | Destination::Bypass(_) | Destination::Versions(_))
+        };
+        destination.as_ref().is_none_or(stays)
             && self.doubts.is_empty()
             && self.table().made_over(object, Span::WHOLE).is_none()
     }

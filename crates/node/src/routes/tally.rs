@@ -1,12 +1,12 @@
 //! `Tally`: counts what a node's switch does, for `nacre route status` and for Prometheus.
 //!
-//! An IO only increments a counter of the rule that decided about it. These counters are added up
-//! by application when rules change, and when somebody reads them.
+//! An IO only increments a counter of the rule that decided about it. When rules change, the counters
+//! of removed rules are added to the totals of their applications.
 
 use std::collections::BTreeMap;
 
 use nacre_object::ApplicationName;
-use nacre_route::{FastHashMap, RuleId, RuleTable};
+use nacre_route::{FastHashMap, Rule, RuleId, RuleTable};
 
 /// How many applications have series of their own in the metrics. All later ones share one.
 const MAX_COUNTED_APPLICATIONS: usize = 64;
@@ -39,7 +39,7 @@ pub(super) struct Tally {
 
 #[derive(Debug)]
 struct Counted {
-    application: ApplicationName,
+    rule: Rule,
     count: u64,
 }
 
@@ -56,8 +56,7 @@ impl Tally {
             return;
         }
         if let Some(of) = table.get(rule) {
-            let application = of.application.clone();
-            self.rules.insert(rule, Counted { application, count: 1 });
+            self.rules.insert(rule, Counted { rule: of.clone(), count: 1 });
         }
     }
 
@@ -72,10 +71,20 @@ impl Tally {
         self.totals_of(application).brought_home += bytes;
     }
 
-    /// Records that the switch has new rules. Their counters start from 0.
-    pub fn begin_rules(&mut self) {
-        for (_, Counted { application, count }) in std::mem::take(&mut self.rules) {
-            self.totals_of(&application).decided += count;
+    /// Records that the switch has new rules. A rule that was there before keeps its counter.
+    pub fn begin_rules(&mut self, table: &RuleTable) {
+        let before = std::mem::take(&mut self.rules).into_values();
+        let mut before: FastHashMap<Rule, u64> = before.map(|one| (one.rule, one.count)).collect();
+        for (id, rule) in table.rules().filter(|(id, _)| !id.is_made()) {
+            if before.is_empty() {
+                break;
+            }
+            if let Some((rule, count)) = before.remove_entry(rule) {
+                self.rules.insert(id, Counted { rule, count });
+            }
+        }
+        for (rule, count) in before {
+            self.totals_of(&rule.application).decided += count;
         }
     }
 
@@ -95,7 +104,7 @@ impl Tally {
 
     /// The totals of each application, by label.
     pub fn totals(&mut self) -> BTreeMap<String, Totals> {
-        let counted = self.rules.values().map(|one| (one.application.clone(), one.count));
+        let counted = self.rules.values().map(|one| (one.rule.application.clone(), one.count));
         let counted: Vec<_> = counted.collect();
         let mut totals = BTreeMap::new();
         for (application, count) in counted {
@@ -125,8 +134,6 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use nacre_route::Rule;
-
     use super::*;
 
     /// A table with one rule of each application, and the rules' ids.
@@ -150,10 +157,11 @@ mod tests {
         }
         assert_eq!((tally.count(ids[0]), tally.count(ids[1])), (2, 1));
         tally.brought_home(&"a".parse().unwrap(), 100);
-        let (new, ids) = table(&["b"]);
-        tally.begin_rules();
-        assert_eq!(tally.count(ids[0]), 0, "a rule's own counter starts again");
-        tally.decided(ids[0], &new);
+        let (new, ids) = table(&["c", "b"]);
+        tally.begin_rules(&new);
+        assert_eq!(tally.count(ids[0]), 0);
+        assert_eq!(tally.count(ids[1]), 1, "a rule that stays keeps its counter");
+        tally.decided(ids[1], &new);
         let totals = tally.totals();
         assert_eq!(totals["a"], Totals { decided: 2, brought_home: 100 });
         assert_eq!(totals["b"], Totals { decided: 2, brought_home: 0 });

@@ -130,6 +130,9 @@ impl Decided {
             (None, _) if let Destination::Bypass(layer) = &to => {
                 format!("{home} (home, past the {layer})")
             }
+            (None, _) if let Destination::Versions(count) = &to => {
+                format!("{home} (home, which keeps {count} versions)")
+            }
             (None, _) if asks => "the controller, which makes a rule".to_owned(),
             (None, _) => format!("{home} (home)"),
             (Some(place), Some(locations)) => locations.primary(&place.object).await?.to_string(),

@@ -6,7 +6,7 @@ use nacre_object::{Error, ObjectId, PoolName, ProgramName, Result, TargetName};
 
 use super::LayerName;
 use super::text;
-use crate::limits::MAX_SCATTER_TARGETS;
+use crate::limits::{MAX_SCATTER_TARGETS, MAX_VERSIONS};
 
 /// How many of several copies an IO goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,6 +74,9 @@ pub enum Destination {
     Target(TargetName),
     /// To where it was going, but past this layer.
     Bypass(LayerName),
+    /// To its object. Before a change, the home keeps the present state of the object as a version;
+    /// it keeps this many of them.
+    Versions(u32),
     /// To this layer, which sends it back to a switch afterwards.
     Waypoint(LayerName),
     /// To some of several copies.
@@ -115,6 +118,7 @@ impl Destination {
             "pool" => Self::Pool(what.parse()?),
             "target" => Self::Target(what.parse()?),
             "bypass" => Self::Bypass(what.parse()?),
+            "versions" => Self::Versions(parse_versions(what)?),
             "waypoint" => Self::Waypoint(what.parse()?),
             "controller" if *what == "header" => Self::Controller(Ask::Header),
             "controller" if *what == "whole" => Self::Controller(Ask::Whole),
@@ -160,8 +164,16 @@ impl Destination {
     }
 }
 
-const HINT: &str = "write home, object POOL/NAME, pool POOL, target TARGET, bypass LAYER, waypoint LAYER, \
+const HINT: &str = "write home, object POOL/NAME, pool POOL, target TARGET, bypass LAYER, versions N, waypoint LAYER, \
     one|all|quorum TARGET,TARGET [random|least-loaded|nearest], controller header|whole, or program NAME";
+
+fn parse_versions(text: &str) -> Result<u32> {
+    let count = text.parse().ok().filter(|count| (1..=MAX_VERSIONS).contains(count));
+    count.ok_or_else(|| {
+        Error::invalid(format!("{text:?} is no number of versions"))
+            .hint(format!("write a number from 1 to {MAX_VERSIONS}"))
+    })
+}
 
 fn parse_scatter<'a>(
     take: Take,
@@ -213,6 +225,7 @@ impl fmt::Display for Destination {
             Self::Pool(pool) => write!(f, "pool {pool}"),
             Self::Target(target) => write!(f, "target {target}"),
             Self::Bypass(layer) => write!(f, "bypass {layer}"),
+            Self::Versions(count) => write!(f, "versions {count}"),
             Self::Waypoint(layer) => write!(f, "waypoint {layer}"),
             Self::Scatter(scatter) => scatter.fmt(f),
             Self::Controller(Ask::Header) => f.write_str("controller header"),
