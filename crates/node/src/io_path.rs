@@ -14,7 +14,7 @@
 //! | [`SendingLayer`] | It marks an object that will send messages before the engine changes the object, so no message is lost in a crash. |
 //! | [`CacheLayer`] | It is below the switch, so it sees the object that really keeps the bytes. It is above the SLO layer: a read that the cache answers does not use the device, so it must neither wait for the device nor count against its tenant. All requests to the engine pass it, so it notices all changes. Until the cluster turns caches on, it answers nothing. A rule may send reads past it; they take a second path with all layers but this one. |
 //! | [`SloLayer`] | It is next to the device, because it orders the requests that reach the disk. It also orders the requests of the layers above. A request that waits here does not occupy the engine. |
-//! | [`DeviceLimitLayer`](crate::device_limit::DeviceLimitLayer) | It simulates a slower device, so no other layer is between it and the engine. Demonstrations set its limit; otherwise it does nothing. |
+//! | [`DeviceLimitLayer`](crate::device_limit::DeviceLimitLayer) | It simulates slower devices, so no other layer is between it and the engine. Demonstrations set limits; otherwise it does nothing. |
 //! | engine | It keeps the data. |
 
 use std::sync::Arc;

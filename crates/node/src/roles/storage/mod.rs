@@ -101,7 +101,7 @@ impl OpenedRole for Storage {
                 refusal: refusal.clone(),
                 cluster: cluster.clone(),
                 slo: target.slo.clone(),
-                limit: target.limit,
+                limits: target.limits,
             }),
         );
         let room = engine.clone().map(|engine| {

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `scrub` | where this step of a scrub begins, as the report of the previous step says; empty for the first step | a [`ScrubReport`] in JSON |
 //! | `remove-stray` | `POOL/OBJECT` | empty; removes the node's copy of an object that another node holds |
-//! | `limit` | a number in decimal digits | empty; the target serves at most this many requests a second from now on, 0 removes the limit |
+//! | `limit` | a number in decimal digits; at a gateway to Ceph `osd.N` and a space before it | empty; the target or OSD serves at most this many requests a second from now on, 0 removes the limit ([`device_limit`](crate::device_limit)) |
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nacre::Cluster;
 use nacre_embedded::{Damage, EmbeddedEngine, SCRUB_STEP_BYTES, ScrubCursor, ScrubStep};
-use nacre_object::{Error, NodeName, ObjectId, Op, Request, Result, Store};
+use nacre_object::{Error, NodeName, ObjectId, Op, Request, Result, Store, TargetName};
 use nacre_qos::IoKind;
 use nacre_slo::NodeSlo;
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 
-use crate::device_limit::DeviceLimit;
+use crate::device_limit::DeviceLimits;
 use crate::node_service::json;
 
 /// The service's name on the wire.
@@ -100,8 +100,8 @@ pub(super) struct StorageService {
     pub cluster: Cluster,
     /// The queue in which a scrub waits for its turn, if there is an engine.
     pub slo: Option<Arc<NodeSlo>>,
-    /// The limit of the simulated device, if the target keeps objects.
-    pub limit: Option<Arc<DeviceLimit>>,
+    /// The limits of the simulated devices, if the target serves.
+    pub limits: Option<Arc<DeviceLimits>>,
 }
 
 impl StorageService {
@@ -110,9 +110,13 @@ impl StorageService {
     /// # Errors
     /// Why its target does not serve; `Unsupported` if it keeps no objects.
     fn engine(&self) -> Result<EmbeddedEngine> {
+        self.engine.clone().ok_or_else(|| self.no_engine())
+    }
+
+    /// Why it has no engine.
+    fn no_engine(&self) -> Error {
         let nothing = || Error::unsupported(format!("node {} keeps no objects", self.node));
-        let no_engine = || self.refusal.clone().unwrap_or_else(nothing);
-        self.engine.clone().ok_or_else(no_engine)
+        self.refusal.clone().unwrap_or_else(nothing)
     }
 
     /// The node that holds an object, if that is another node.
@@ -134,13 +138,23 @@ impl StorageService {
     }
 
     fn limit(&self, input: &[u8]) -> Result<()> {
-        let nothing = || Error::unsupported(format!("node {} keeps no objects", self.node));
-        let limit = self.limit.as_ref().ok_or_else(nothing)?;
-        let number = std::str::from_utf8(input).ok().and_then(|text| text.parse().ok());
-        limit.set(number.ok_or_else(|| {
+        let limits = self.limits.as_ref().ok_or_else(|| self.no_engine())?;
+        let text = std::str::from_utf8(input).unwrap_or_default();
+        let (target, number) = match text.split_once(' ') {
+            Some((target, number)) => (TargetName::new(target)?, number),
+            None if self.engine.is_some() => (limits.own_target(), text),
+            None => {
+                let text = format!("{} is a gateway, so its targets are OSDs", self.node);
+                return Err(
+                    Error::invalid(text).hint("name an OSD before the number, such as `osd.1 150`")
+                );
+            }
+        };
+        let number = number.parse().map_err(|_| {
             Error::invalid("the limit is not a number")
                 .hint("send a number of requests a second; 0 removes the limit")
-        })?)
+        })?;
+        limits.set(target, number)
     }
 
     async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {

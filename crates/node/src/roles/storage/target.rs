@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cache::NodeCache;
 use crate::classes::ClassService;
-use crate::device_limit::{DeviceLimit, DeviceLimitLayer};
+use crate::device_limit::{DeviceLimitLayer, DeviceLimits};
 use crate::io_path::{own_path, served_path, switched_path};
 use crate::osd_targets::OsdTargets;
 use crate::routes::{NodeSwitch, Onward, RoutedLocations};
@@ -43,8 +43,8 @@ pub(super) struct StorageTarget {
     pub switch: Option<Arc<NodeSwitch>>,
     /// The caches of reads, if the process keeps objects.
     pub caches: Option<Arc<NodeCache>>,
-    /// The limit of the simulated device, if the process keeps objects.
-    pub limit: Option<Arc<DeviceLimit>>,
+    /// The limits of the simulated devices, if the target serves.
+    pub limits: Option<Arc<DeviceLimits>>,
     /// The layers for this process's own requests.
     own: Onward,
     target: Target,
@@ -85,9 +85,8 @@ impl StorageTarget {
                 }
             };
             folder.opened(cluster)?;
-            let limit = Arc::new(DeviceLimit::new(Arc::clone(clock)));
-            let device = Stack::new(engine.clone())
-                .wrapped_by(|next| DeviceLimitLayer::new(next, Arc::clone(&limit)));
+            let limits = DeviceLimits::new(OneTarget(target.name.clone()), Arc::clone(clock));
+            let (device, limits) = limited(Stack::new(engine.clone()), limits);
             let caches = NodeCache::new(target.name.clone(), Arc::clone(&slo))?;
             let own = Onward {
                 usual: own_path(device.clone(), classes, &slo, Some(&caches)),
@@ -97,29 +96,31 @@ impl StorageTarget {
             let (base, routes) = (own.usual.clone(), classes.routes());
             let switch = NodeSwitch::open(base, locations, routes, Arc::clone(clock)).await?;
             let (embedded, rados, refusal, slo) = (Some(engine), None, None, Some(slo));
-            let (switch, caches, limit) = (Some(Arc::new(switch)), Some(caches), Some(limit));
-            return Ok(Self { embedded, rados, refusal, slo, switch, caches, limit, own, target });
+            let (switch, caches) = (Some(Arc::new(switch)), Some(caches));
+            return Ok(Self { embedded, rados, refusal, slo, switch, caches, limits, own, target });
         };
         let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
         let osds = OsdTargets::new(engine.clone(), Arc::clone(clock));
         let orders = Arc::new(classes.orders());
         let slo = NodeSlo::ordered_by(osds.clone(), Arc::clone(clock), orders);
-        let stack = own_path(Stack::new(engine.clone()), classes, &slo, None);
+        let limits = DeviceLimits::new(osds.clone(), Arc::clone(clock));
+        let (device, limits) = limited(Stack::new(engine.clone()), limits);
+        let stack = own_path(device, classes, &slo, None);
         let locations = RoutedLocations::in_rados(entry, osds)?;
         let routes = classes.routes();
         let switch = NodeSwitch::open(stack.clone(), locations, routes, Arc::clone(clock)).await?;
         let (embedded, rados, refusal, slo) = (None, Some(engine), None, Some(slo));
-        let (switch, caches, limit) = (Some(Arc::new(switch)), None, None);
+        let (switch, caches) = (Some(Arc::new(switch)), None);
         let own = Onward::uncached(stack);
-        Ok(Self { embedded, rados, refusal, slo, switch, caches, limit, own, target })
+        Ok(Self { embedded, rados, refusal, slo, switch, caches, limits, own, target })
     }
 
     fn refused(target: Target, refusal: Error) -> Self {
         let own = Onward::uncached(Stack::new(RefusedTarget::new(refusal.clone())));
         let (embedded, rados, refusal, slo) = (None, None, Some(refusal), None);
-        let (switch, caches, limit) = (None, None, None);
-        Self { embedded, rados, refusal, slo, switch, caches, limit, own, target }
+        let (switch, caches, limits) = (None, None, None);
+        Self { embedded, rados, refusal, slo, switch, caches, limits, own, target }
     }
 
     /// The layers for other processes' requests to this node. Such requests reach only the objects
@@ -146,6 +147,13 @@ impl StorageTarget {
             _ => onward.usual,
         }
     }
+}
+
+/// An engine behind simulated devices, and the limits of these devices.
+fn limited(engine: Stack, limits: DeviceLimits) -> (Stack, Option<Arc<DeviceLimits>>) {
+    let limits = Arc::new(limits);
+    let device = engine.wrapped_by(|next| DeviceLimitLayer::new(next, Arc::clone(&limits)));
+    (device, Some(limits))
 }
 
 /// The error of every request to a target if its folder cannot be opened. The node starts
