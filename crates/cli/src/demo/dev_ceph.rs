@@ -48,6 +48,17 @@ impl DevCeph {
         Ok(format!("mon.{}", leader.ok_or_else(|| senseless("quorum_status"))?))
     }
 
+    /// The epoch of Ceph's map in which an OSD came up; `None` if it is down.
+    ///
+    /// # Errors
+    /// As [`DevCeph::primary`].
+    pub async fn up_since(&self, osd: &str) -> Result<Option<u64>> {
+        let map = self.ask(&["osd", "dump"]).await?;
+        let osds = map["osds"].as_array().ok_or_else(|| senseless("osd dump"))?;
+        let is_up = |one: &&Value| format!("osd.{}", one["osd"]) == osd && one["up"] == 1;
+        Ok(osds.iter().find(is_up).and_then(|one| one["up_from"].as_u64()))
+    }
+
     /// Ends a daemon with SIGKILL.
     ///
     /// # Errors

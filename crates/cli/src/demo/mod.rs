@@ -73,8 +73,9 @@ pub struct DemoArguments {
     #[arg(long, conflicts_with_all = ["input", "writers", "records", "quick", "interface", "balance"])]
     slo: bool,
     /// Show routes instead: a storage target is overloaded twice. The second time, rules send its
-    /// writes to other targets
-    #[arg(long, conflicts_with_all = ["input", "writers", "records", "interface", "balance", "slo", "dev_ceph"])]
+    /// writes to other targets, and one of them is killed. On Ceph the targets are OSDs, and the
+    /// gateway is killed too
+    #[arg(long, conflicts_with_all = ["input", "writers", "records", "interface", "balance", "slo"])]
     routes: bool,
     /// Keep the cluster running after the demonstration, until interrupted
     #[arg(long)]
@@ -109,7 +110,8 @@ impl Show {
             (Self::Balance, Engine::Embedded) => (balance::TARGETS, balance::METADATA_NODES),
             (Self::Balance, Engine::Ceph(_)) => (balance::METADATA_NODES, 0),
             (Self::Slo, Engine::Embedded) => (slo::TARGETS, 1),
-            (Self::Routes, _) => (routes::TARGETS, 1),
+            (Self::Routes, Engine::Embedded) => (routes::TARGETS, 1),
+            (Self::Routes, Engine::Ceph(_)) => (routes::GATEWAYS, 0),
             // One gateway: its targets are the OSDs.
             (Self::Slo, Engine::Ceph(_)) => (1, 0),
         }
@@ -172,7 +174,10 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
         Engine::Embedded => {
             format!("a cluster of {storage} storage and {metadata} metadata nodes in {folder}")
         }
-        Engine::Ceph(entry) => format!("{storage} nodes in {folder} whose data is kept in {entry}"),
+        Engine::Ceph(entry) => {
+            let nodes = if storage == 1 { "node" } else { "nodes" };
+            format!("{storage} {nodes} in {folder}; the data is in {entry}")
+        }
     });
     let outcome = tokio::select! {
         played = perform(&supervisor, &arguments, records, out) => played,
@@ -200,7 +205,9 @@ async fn perform(
         Some(records) => {
             LogDemo { supervisor, arguments, ceph: arguments.ceph() }.show(records, out).await
         }
-        None if arguments.routes => routes::play(supervisor, arguments.quick, out).await,
+        None if arguments.routes => {
+            routes::play(supervisor, arguments.ceph(), arguments.quick, out).await
+        }
         None if arguments.slo => slo::play(supervisor, out).await,
         None => balance::play(supervisor, out).await,
     }

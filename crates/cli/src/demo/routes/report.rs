@@ -10,15 +10,20 @@ use crate::out::table;
 /// The whole demo.
 #[derive(Debug, Serialize)]
 pub(super) struct RouteReport {
+    /// The target that the client overloads.
+    pub overloaded: String,
+    /// What makes targets slow.
+    pub limited_by: &'static str,
     /// What each target serves a second at most.
     pub device_requests_per_second: u64,
     /// The second in which the overload begins, and the second in which the burst ends.
     pub burst_seconds: (u64, u64),
     pub without_routing: Vec<Second>,
     pub with_routing: Vec<Second>,
-    /// The node that was killed while it kept routed bytes.
+    /// What was killed while bytes lay elsewhere: a target that kept such bytes, and on Ceph then also
+    /// the gateway that routed.
     pub killed: String,
-    /// Bytes that lay elsewhere when it was killed.
+    /// Bytes that lay elsewhere when the target was killed.
     pub routed_bytes: u64,
     /// How long after the burst all bytes were home and all rules gone.
     pub home_after_seconds: f64,
@@ -78,11 +83,12 @@ impl RouteReport {
         let header =
             ["second", "", "requests", "p50 ms without", "p99", "p50 ms with routing", "p99"];
         format!(
-            "{}\n\neach target serves {} requests a second; {} was killed while it kept routed bytes ({} bytes lay elsewhere); \
+            "{}\n\neach target serves {} requests a second, simulated by {}; {} killed while bytes were routed ({} bytes lay elsewhere); \
              at most {:.1} s after the burst all bytes were home and the rules gone\n\nverified: {} reads returned the last \
              acknowledged write, of {} writes",
             table(&header, &rows.collect::<Vec<_>>()),
             self.device_requests_per_second,
+            self.limited_by,
             self.killed,
             self.routed_bytes,
             self.home_after_seconds,
