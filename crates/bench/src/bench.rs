@@ -1,6 +1,6 @@
 //! The benches by name, and what they run with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ impl Bench {
     ];
 
     /// The benches that also run on a Ceph cluster.
-    pub const ON_CEPH: [Bench; 9] = [
+    pub const ON_CEPH: [Bench; 10] = [
         Self::Append,
         Self::Call,
         Self::BradosCall,
@@ -141,6 +141,7 @@ impl Bench {
         Self::BradosChoose,
         Self::SloKeep,
         Self::SloAdmit,
+        Self::RouteTail,
         Self::Propagate,
     ];
 
@@ -239,6 +240,22 @@ impl Setup {
         }
     }
 
+    /// The script that starts Ceph clusters.
+    ///
+    /// # Errors
+    /// `Invalid` if the user named none.
+    pub(crate) fn ceph_script(&self) -> Result<&Path> {
+        self.ceph_cluster.as_deref().ok_or_else(|| {
+            Error::invalid("this bench starts a Ceph cluster of its own")
+                .hint("say how: --ceph-cluster scripts/ceph-cluster")
+        })
+    }
+
+    /// Where nacre's class for OSDs lies, if it is built: beside the `nacre` command.
+    pub(crate) fn class_folder(&self) -> &Path {
+        self.program.parent().unwrap_or(Path::new("/"))
+    }
+
     /// Whether a figure of this name is to be measured.
     pub(crate) fn wants(&self, figure: &str) -> bool {
         figure.contains(&self.only)
@@ -277,6 +294,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
             Bench::BradosChoose => brados_choose::run_on_ceph(setup, options, report).await,
             Bench::SloKeep => slo_keep::run_on_ceph(setup, report).await,
             Bench::SloAdmit => thesis::run_on_ceph(setup, report).await,
+            Bench::RouteTail => route_tail::run_on_ceph(setup, report).await,
             Bench::Propagate => propagate::run_on_ceph(setup, options, report).await,
             other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))
                 .hint("leave --engine out")),

@@ -46,7 +46,11 @@ pub(crate) async fn measure_switch(setup: &Setup) -> Result<Drawn> {
 pub(crate) async fn measure_tail(setup: &Setup) -> Result<Drawn> {
     let rounds = route_tail::measure_main_case(setup).await?;
     let axes = ("requests of 1,000 that take longer", "ms", "side");
-    let mut chart = FigureChart::new("latencies", "Latencies in a burst", axes).logarithmic();
+    let (name, title) = match setup.ceph_cluster {
+        Some(_) => ("ceph-latencies", "Latencies in a burst on Ceph"),
+        None => ("latencies", "Latencies in a burst"),
+    };
+    let mut chart = FigureChart::new(name, title, axes).logarithmic();
     for percentile in [50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9] {
         let medians = rounds.medians(|one| one.bursting_millis(percentile));
         for (side, millis) in ["no routing", "routing"].into_iter().zip(medians) {

@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::try_join_all;
-use nacre::{Cluster, Object};
+use nacre::Object;
 use nacre_clock::{Clock, SystemClock};
 use nacre_load::{until_answered, value_of_block};
 use nacre_object::{Error, ObjectId, Result, TargetName};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use super::bed::Bed;
 use super::trace::{BLOCKS, OBJECTS, Trace, TraceRequest};
-use crate::scratch::ScratchCluster;
 
 const BLOCK_BYTES: usize = 4096;
 /// If a request fails for longer than this, the bench ends with an error.
@@ -54,13 +54,13 @@ impl Load {
     /// client of its own, so volumes do not wait for one another before their requests reach a
     /// node.
     pub(super) async fn prepare(
-        cluster: &ScratchCluster,
+        bed: &Bed,
         pool: &str,
         targets: &[TargetName],
     ) -> Result<Arc<Self>> {
         let mut volumes = vec![];
         for target in targets {
-            volumes.push(volume(cluster.client().await?, pool, target).await?);
+            volumes.push(volume(bed, pool, target).await?);
         }
         let (writes, verified) = (AtomicU64::new(0), AtomicU64::new(0));
         let load = Self { volumes, clock: SystemClock::default(), writes, verified };
@@ -170,11 +170,12 @@ impl Load {
 }
 
 /// Objects that belong to a target.
-async fn volume(client: Cluster, pool: &str, target: &TargetName) -> Result<Vec<Checked>> {
+async fn volume(bed: &Bed, pool: &str, target: &TargetName) -> Result<Vec<Checked>> {
+    let client = bed.cluster.client().await?;
     let mut objects = vec![];
     for number in 0_u64.. {
         let id: ObjectId = format!("{pool}/{target}.{number}").parse()?;
-        if client.locate(&id) != *target {
+        if bed.locate(&id).await? != *target {
             continue;
         }
         let blocks = Mutex::new(vec![vec![]; BLOCKS as usize]);

@@ -8,9 +8,14 @@
 //! disk of this machine. In the burst, the load is about twice this limit. The other targets are as
 //! fast as the disk. In one case they have the same limit, and so less to spare.
 //!
+//! On Ceph the targets are OSDs of a cluster that the bench starts, without replicas. The simulated
+//! devices are in the gateway through which all IO passes: it delays a request to an OSD before the
+//! request goes to RADOS ([`bed`]).
+//!
 //! Each read is compared with the last acknowledged write. The next side begins when all bytes are
 //! back on their usual target.
 
+mod bed;
 mod load;
 mod trace;
 
@@ -18,24 +23,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hdrhistogram::Histogram;
-use nacre::{Cluster, RoleName};
 use nacre_clock::{Clock, SystemClock};
-use nacre_node::{RouteStatus, STORAGE_SERVICE};
-use nacre_object::{Error, Locate, Result, TargetName};
+use nacre_node::RouteStatus;
+use nacre_object::{Error, Result};
 use nacre_terminal::out::note;
 
+use self::bed::Bed;
 use self::load::{Load, Served};
-use self::trace::{BURSTING, MEDIAN_RATE, Onset, Trace, VOLUMES};
+use self::trace::{BURSTING, MEDIAN_RATE, Onset, Trace};
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load::{in_turn, median};
 use crate::route_recover::nacre;
-use crate::scratch::{self, ScratchCluster};
 
-/// Storage targets: three with a volume, and three that are idle outside the burst.
-const TARGETS: usize = 6;
 /// The limit of a target, in loads of the median volume.
 const LIMIT_FACTOR: f64 = 12.0;
 const POOL: &str = "data";
@@ -49,8 +50,6 @@ const AVERAGE_SECONDS: f64 = 60.0;
 const EVERY_SECONDS: f64 = 0.25;
 /// The application ignores targets with fewer requests a second.
 const LEAST_RATE: f64 = MEDIAN_RATE * 1.5;
-/// How long a node may take to set the limit of its device.
-const NODE_TIME: Duration = Duration::from_secs(10);
 /// How long routed bytes may take to come home.
 const PATIENCE: Duration = Duration::from_secs(120);
 const REST: Duration = Duration::from_millis(100);
@@ -152,14 +151,29 @@ impl Rounds {
 }
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    measure_all("route-tail", setup, async || Bed::start(setup).await, report).await
+}
+
+/// Measures the same on a separate Ceph cluster.
+pub(crate) async fn run_on_ceph(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    measure_all("route-tail on Ceph", setup, async || Bed::start_on_ceph(setup).await, report).await
+}
+
+/// Measures every case on a cluster of its own. Figures belong to the bench of this name.
+async fn measure_all(
+    bench: &'static str,
+    setup: &Setup,
+    start: impl AsyncFn() -> Result<Bed>,
+    report: &mut dyn FnMut(Figure),
+) -> Result<()> {
     for case in Case::ALL {
         let name = case.name();
         if !setup.wants(&name) {
             continue;
         }
-        let rounds = measure(setup, case).await?;
+        let rounds = measure(setup, start().await?, case).await?;
         let figure = |what: &str, [unrouted, routed]: [f64; 2]| {
-            let of = ("route-tail", format!("{what}, {name}"), "ms");
+            let of = (bench, format!("{what}, {name}"), "ms");
             Figure::new(of, Better::Lower, routed, ("no routing", unrouted))
         };
         for percentile in [50.0, 99.0, 99.9] {
@@ -175,29 +189,26 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-/// Measures the case of the paper.
+/// Measures the case of the paper; on Ceph if `setup` names the script that starts Ceph clusters.
 pub(crate) async fn measure_main_case(setup: &Setup) -> Result<Rounds> {
-    measure(setup, Case::MAIN).await
+    let bed = match setup.ceph_cluster {
+        Some(_) => Bed::start_on_ceph(setup).await?,
+        None => Bed::start(setup).await?,
+    };
+    measure(setup, bed, Case::MAIN).await
 }
 
-async fn measure(setup: &Setup, case: Case) -> Result<Rounds> {
-    let folder = scratch::folder(&setup.folder)?;
-    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
-    let measured = measure_on(setup, folder.path(), &cluster, case).await;
-    cluster.stop().await;
+async fn measure(setup: &Setup, bed: Bed, case: Case) -> Result<Rounds> {
+    let measured = measure_on(setup, &bed, case).await;
+    bed.stop().await;
     measured
 }
 
-async fn measure_on(
-    setup: &Setup,
-    folder: &Path,
-    cluster: &ScratchCluster,
-    case: Case,
-) -> Result<Rounds> {
-    let client = cluster.client().await?;
-    let targets = volume_targets(&client)?;
-    let load = Load::prepare(cluster, POOL, &targets).await?;
-    limit_devices(cluster, &client, case.limited, &targets[BURSTING]).await?;
+async fn measure_on(setup: &Setup, bed: &Bed, case: Case) -> Result<Rounds> {
+    let targets = bed.volume_targets().await?;
+    let load = Load::prepare(bed, POOL, &targets).await?;
+    bed.limit(case.limited, &targets[BURSTING], MEDIAN_RATE * LIMIT_FACTOR).await?;
+    let folder = bed.folder();
     put_program(setup, folder).await?;
     let trace = Trace::generate(case.onset, setup.span);
     let mut rounds = Rounds { unrouted: vec![], routed: vec![] };
@@ -209,7 +220,7 @@ async fn measure_on(
                     start_application(setup, folder).await?;
                     let served = load.play(&trace).await?;
                     nacre(setup, folder, &["route", "stop", APPLICATION]).await?;
-                    until_home(setup, folder).await?;
+                    until_home(setup, bed).await?;
                     BurstLatencies::of(&trace, &served)?
                 }
             };
@@ -224,40 +235,6 @@ async fn measure_on(
     load.read_all().await?;
     note(&format!("{} reads returned the last acknowledged write", load.verified()));
     Ok(rounds)
-}
-
-/// The targets of the volumes. None of them keeps a map that the controller changes: an overloaded
-/// target would delay its own relief.
-fn volume_targets(client: &Cluster) -> Result<Vec<TargetName>> {
-    let mut targets = client.store().targets();
-    for map in ["routes", "route-control"] {
-        let of_map = client.locate(&format!("nacre.system/map/{map}").parse()?);
-        targets.retain(|target| *target != of_map);
-    }
-    targets.truncate(VOLUMES);
-    match targets.len() == VOLUMES {
-        true => Ok(targets),
-        false => Err(Error::not_found("the cluster has too few targets for this bench")),
-    }
-}
-
-/// Sets the limits of targets.
-async fn limit_devices(
-    cluster: &ScratchCluster,
-    client: &Cluster,
-    limited: Limited,
-    bursting: &TargetName,
-) -> Result<()> {
-    let rate = (MEDIAN_RATE * LIMIT_FACTOR).to_string();
-    let transport = &client.log_env().sequencers;
-    for entry in cluster.supervisor.cluster().with_role(RoleName::Storage) {
-        if limited == Limited::One && entry.name != bursting.as_str() {
-            continue;
-        }
-        let (node, rate) = (entry.node_name()?, Bytes::from(rate.clone()));
-        transport.ask(&node, STORAGE_SERVICE, "limit", rate, NODE_TIME).await?;
-    }
-    Ok(())
 }
 
 /// Puts and activates the control program of the tail-latency application.
@@ -287,17 +264,17 @@ async fn start_application(setup: &Setup, folder: &Path) -> Result<()> {
 }
 
 /// Waits until all bytes are on their usual targets, and no rules are left.
-async fn until_home(setup: &Setup, folder: &Path) -> Result<()> {
+async fn until_home(setup: &Setup, bed: &Bed) -> Result<()> {
     let clock = SystemClock::default();
     let began = clock.monotonic();
     loop {
-        let status = nacre(setup, folder, &["route", "status", "--json"]).await?;
+        let status = nacre(setup, bed.folder(), &["route", "status", "--json"]).await?;
         let status: Vec<RouteStatus> = serde_json::from_str(&status).map_err(|error| {
             Error::corrupt(format!("the status of routes cannot be read: {error}"))
         })?;
         let is_home =
             |one: &RouteStatus| one.rules.is_empty() && one.routed_bytes == 0 && one.in_doubt == 0;
-        if status.len() == TARGETS && status.iter().all(is_home) {
+        if status.len() == bed.nodes() && status.iter().all(is_home) {
             return Ok(());
         }
         if clock.monotonic() - began > PATIENCE {

@@ -6,12 +6,12 @@
 
 mod own_ceph;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nacre::Cluster;
 use nacre_node::SloTargets;
-use nacre_object::{Error, ObjectId, PoolName, Result, TargetName};
+use nacre_object::{ObjectId, PoolName, Result, TargetName};
 use nacre_qos::IoKind;
 use nacre_slo::StoredProfile;
 use nacre_terminal::out::note;
@@ -84,17 +84,15 @@ impl SlowTargets {
     /// # Errors
     /// `Invalid` if the user named no script that starts a Ceph cluster; as [`SlowTargets::start`].
     pub async fn start_on_ceph(setup: &Setup) -> Result<Self> {
-        let script = setup.ceph_cluster.as_deref().ok_or_else(|| {
-            Error::invalid("this bench starts a Ceph cluster of its own")
-                .hint("say how: --ceph-cluster scripts/ceph-cluster")
-        })?;
+        let script = setup.ceph_script()?;
         let folder = scratch::folder(&setup.folder)?;
         let disk_folder = |number| folder.path().join(format!("osd.{number}"));
         let disks = disks(&folder, disk_folder)?;
         let disk_folders: Vec<_> = (0..TARGETS).map(disk_folder).collect();
-        let class_folder = setup.program.parent().unwrap_or(Path::new("/"));
-        let mut ceph = OwnCeph::start(script, folder.path(), &disk_folders, class_folder)?;
+        let (base, classes) = (folder.path(), setup.class_folder());
+        let mut ceph = OwnCeph::start(script, base, TARGETS, &disk_folders, classes)?;
         ceph.ready().await?;
+        ceph.measure_capacity().await?;
         let (options, program) = (ceph.options(), &setup.program);
         let cluster =
             ScratchCluster::start_gateways(folder.path(), &options, GATEWAYS, program).await?;

@@ -1,6 +1,6 @@
 //! `OwnCeph`: a Ceph cluster that the bench starts with the repository's `scripts/ceph-cluster`.
-//! The OSDs keep their data in given folders. The bench restarts them to change their queue of
-//! operations.
+//! The OSDs keep their data in given folders, or in the folder of the cluster. The bench restarts them
+//! to change their queue of operations.
 //!
 //! **Invariant:** once an `OwnCeph` has been dropped, every daemon has ended and the cluster's
 //! folder is gone.
@@ -16,7 +16,7 @@ use nacre_object::{Error, Result};
 use nacre_rados::RadosOptions;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{DISK_BYTES, TARGETS};
+use super::DISK_BYTES;
 use crate::tool;
 
 /// The size of an OSD's block file. The rest of its disk is for the file system's own tables.
@@ -64,24 +64,35 @@ impl OpQueue {
 pub(crate) struct OwnCeph {
     script: PathBuf,
     folder: PathBuf,
+    /// How many OSDs there are.
+    osds: usize,
     /// The process of `ceph-cluster up --hold`. It stops the cluster when the bench ends it.
     process: Child,
     queue: Cell<OpQueue>,
 }
 
 impl OwnCeph {
-    /// Runs the script, which starts a cluster in a folder of `base`. Each OSD keeps its data in
-    /// one of the folders `disks`. The OSDs load nacre's class if it is in `classes`.
-    /// [`ready`](Self::ready) waits until the cluster serves.
+    /// Runs the script, which starts a cluster of `osds` OSDs in a folder of `base`. Each OSD keeps its
+    /// data on one of the `disks`; without disks, in the folder of the cluster. The OSDs load nacre's
+    /// class if it is in `classes`. [`ready`](Self::ready) waits until the cluster serves.
     ///
     /// # Errors
     /// `NotFound` if there is no such script.
-    pub fn start(script: &Path, base: &Path, disks: &[PathBuf], classes: &Path) -> Result<Self> {
+    pub fn start(
+        script: &Path,
+        base: &Path,
+        osds: usize,
+        disks: &[PathBuf],
+        classes: &Path,
+    ) -> Result<Self> {
         let folder = base.join("ceph");
         let mut command = Command::new(script);
-        command.args(["up", "--hold", "--store", "bluestore", "--osds", &TARGETS.to_string()]);
-        command.arg("--set").arg(format!("bluestore_block_size={BLOCK_BYTES}"));
-        command.arg("--folder").arg(&folder).arg("--osd-folders").args(disks);
+        command.args(["up", "--hold", "--store", "bluestore", "--osds", &osds.to_string()]);
+        command.arg("--folder").arg(&folder);
+        if !disks.is_empty() {
+            command.arg("--set").arg(format!("bluestore_block_size={BLOCK_BYTES}"));
+            command.arg("--osd-folders").args(disks);
+        }
         if classes.join("libcls_nacre.so").is_file() {
             command.arg("--class-dir").arg(classes);
         }
@@ -92,10 +103,11 @@ impl OwnCeph {
             Error::not_found(format!("cannot run {}: {cause}", script.display()))
                 .hint("name the repository's script: --ceph-cluster scripts/ceph-cluster")
         })?;
-        Ok(Self { script: script.to_owned(), folder, process, queue: Cell::new(OpQueue::Wpq) })
+        let (script, queue) = (script.to_owned(), Cell::new(OpQueue::Wpq));
+        Ok(Self { script, folder, osds, process, queue })
     }
 
-    /// Waits until the cluster serves, and then measures the capacity of its OSDs.
+    /// Waits until the cluster serves.
     ///
     /// # Errors
     /// `Unavailable` if the cluster does not start; the script has printed why.
@@ -103,20 +115,23 @@ impl OwnCeph {
         let out = self.process.stdout.take();
         let is_ready = tokio::task::spawn_blocking(move || out.is_some_and(says_something)).await;
         match is_ready {
-            Ok(true) => self.measure_capacity().await,
+            Ok(true) => Ok(()),
             _ => Err(Error::unavailable("the Ceph cluster did not start")),
         }
     }
 
     /// Measures the capacity of all OSDs at the same time, and sets it for mClock.
-    async fn measure_capacity(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Unavailable` if an OSD does not answer.
+    pub async fn measure_capacity(&self) -> Result<()> {
         let measure = |osd| async move {
             let mut command = tokio::process::Command::from(self.ceph());
             command.args(["tell", &format!("osd.{osd}"), "bench"]).args(CAPACITY_BENCH);
             let output = command.kill_on_drop(true).output().await;
             output.map_err(|cause| Error::unavailable(format!("ceph: {cause}")))
         };
-        for (osd, output) in try_join_all((0..TARGETS).map(measure)).await?.iter().enumerate() {
+        for (osd, output) in try_join_all((0..self.osds).map(measure)).await?.iter().enumerate() {
             let answer = serde_json::from_slice::<serde_json::Value>(&output.stdout).ok();
             let iops = answer.and_then(|answer| answer["iops"].as_f64());
             let iops =
@@ -152,7 +167,7 @@ impl OwnCeph {
         self.each_osd("kill")?;
         // Tell the monitors that the OSDs have ended. Otherwise they notice it only by missing
         // heartbeats.
-        let osds = (0..TARGETS).map(|osd| osd.to_string());
+        let osds = (0..self.osds).map(|osd| osd.to_string());
         tool::run(self.ceph().args(["osd", "down"]).args(osds))?;
         self.each_osd("start")?;
         self.queue.set(queue);
@@ -161,7 +176,7 @@ impl OwnCeph {
 
     /// Runs a command of the script for each OSD.
     fn each_osd(&self, what: &str) -> Result<()> {
-        for osd in 0..TARGETS {
+        for osd in 0..self.osds {
             let mut command = Command::new(&self.script);
             command.arg(what).arg("--folder").arg(&self.folder).arg(format!("osd.{osd}"));
             tool::run(&mut command)?;
