@@ -153,9 +153,13 @@ impl Slos {
     /// belongs to its sender again.
     ///
     /// # Errors
-    /// `Invalid` for one of nacre's own tenants; `Unavailable`.
+    /// `Invalid` for one of nacre's own tenants or pools; `Unavailable`.
     pub async fn set_pool(&self, pool: &PoolName, tenant: Option<&TenantName>) -> Result<()> {
         tenant.map_or(Ok(()), check_tenant)?;
+        if pool.is_own() && tenant.is_some() {
+            return Err(Error::invalid(format!("the pool {pool} is nacre's own"))
+                .hint("name a pool of clients: nacre pool ls"));
+        }
         let key = format!("{POOL_PREFIX}{pool}");
         let change = match tenant {
             Some(tenant) => Change::set(key, encode(&tenant.as_str())),

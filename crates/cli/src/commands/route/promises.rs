@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use nacre::{Cluster, ClusterFile};
 use nacre_node::{RouteMap, route_findings as findings};
-use nacre_object::{Error, ErrorKind, Result};
+use nacre_object::{Error, ErrorKind, Result, TenantName};
 use nacre_route::{Finding, FindingKind};
 use nacre_slo::SloState;
 
@@ -32,13 +32,15 @@ pub(super) async fn known_promises(cluster: &Cluster) -> Result<SloState> {
 }
 
 /// Refuses a change of promises, of the tenants of pools, or of links, after which an installed rule
-/// would break a promise that it does not break now.
+/// would break a promise that it does not break now. A promise to `promised` is new: no rule may
+/// break it.
 ///
 /// # Errors
 /// `Invalid` with the rule and an IO that it sends elsewhere; `Unavailable`.
 pub(crate) async fn check_slo_change(
     file: &ClusterFile,
     cluster: &Cluster,
+    promised: Option<&TenantName>,
     change: impl FnOnce(&mut SloState),
 ) -> Result<()> {
     let routes = RouteMap::new(cluster.maps().clone()).state().await?;
@@ -52,7 +54,11 @@ pub(crate) async fn check_slo_change(
     let targets = targets(file, cluster).await?;
     let known = findings(&routes, &targets, &programs, &before)?;
     let found = findings(&routes, &targets, &programs, &after)?;
-    match found.iter().find(|one| breaks_a_promise(one) && !known.contains(one)) {
+    let breaks = |one: &&Finding| {
+        let tenant = broken_promise(one);
+        tenant.is_some() && (tenant == promised || !known.contains(one))
+    };
+    match found.iter().find(breaks) {
         None => Ok(()),
         Some(finding) => Err(Error::invalid(format!(
             "installed rules send IO where a promise would not hold: {finding}"
@@ -61,6 +67,12 @@ pub(crate) async fn check_slo_change(
     }
 }
 
-fn breaks_a_promise(finding: &Finding) -> bool {
-    matches!(finding.kind, FindingKind::PromiseLeft { .. } | FindingKind::UncountedLink { .. })
+/// The tenant whose promise a rule breaks.
+fn broken_promise(finding: &Finding) -> Option<&TenantName> {
+    match &finding.kind {
+        FindingKind::PromiseLeft { tenant, .. } | FindingKind::UncountedLink { tenant, .. } => {
+            Some(tenant)
+        }
+        _ => None,
+    }
 }

@@ -152,7 +152,7 @@ pub(super) async fn admit(
         let promised = |slo: &mut SloState| {
             slo.promises.insert(ask.tenant.clone(), promise.clone());
         };
-        check_slo_change(file, &cluster, promised).await?;
+        check_slo_change(file, &cluster, Some(&ask.tenant), promised).await?;
         if effect == Effect::Admit {
             outcome = slos.admit(&ask).await?;
         }

@@ -33,7 +33,7 @@ pub(super) async fn link(arguments: &LinkArguments, file: &ClusterFile) -> Resul
         let stated = |slo: &mut SloState| {
             slo.links.extend(nodes.iter().map(|node| (node.clone(), link)));
         };
-        check_slo_change(file, &cluster, stated).await?;
+        check_slo_change(file, &cluster, None, stated).await?;
     }
     cluster.slos().set_links(&nodes, speed).await
 }

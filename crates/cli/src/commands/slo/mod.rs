@@ -140,7 +140,7 @@ pub async fn run(
                 Some(tenant) => drop(slo.pools.insert(pool.clone(), tenant.clone())),
                 None => drop(slo.pools.remove(&pool)),
             };
-            check_slo_change(&file, &cluster, assigned).await?;
+            check_slo_change(&file, &cluster, None, assigned).await?;
             cluster.slos().set_pool(&pool, tenant.as_ref()).await
         }
         C::Link(arguments) => link::link(&arguments, &file()?).await,

@@ -137,11 +137,25 @@ impl StorageService {
         engine.submit(request).await.map(drop)
     }
 
+    /// A target whose requests pass this process.
+    fn limited(&self, name: &str, own: &TargetName) -> Result<TargetName> {
+        let target = TargetName::new(name)?;
+        let is_known = match self.engine {
+            Some(_) => target == *own,
+            None => name.strip_prefix("osd.").is_some_and(|id| id.parse::<u32>().is_ok()),
+        };
+        match is_known {
+            true => Ok(target),
+            false => Err(Error::invalid(format!("{name} is no target of {}", self.node))
+                .hint("name the node's own target, or to a gateway an OSD such as osd.1")),
+        }
+    }
+
     fn limit(&self, input: &[u8]) -> Result<()> {
         let limits = self.limits.as_ref().ok_or_else(|| self.no_engine())?;
         let text = std::str::from_utf8(input).unwrap_or_default();
         let (target, number) = match text.split_once(' ') {
-            Some((target, number)) => (TargetName::new(target)?, number),
+            Some((target, number)) => (self.limited(target, &limits.own_target())?, number),
             None if self.engine.is_some() => (limits.own_target(), text),
             None => {
                 let text = format!("{} is a gateway, so its targets are OSDs", self.node);
