@@ -14,6 +14,8 @@
 //! not the destination of the rule: it always finds bytes that were written before such a change.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nacre_object::{Error, NodeName, ObjectId, ObjectName, PoolName, Result, TargetName};
 use nacre_route::{Destination, NAMED_OBJECTS};
@@ -38,12 +40,14 @@ pub(super) struct RadosLocations {
     nodes: BTreeMap<TargetName, NodeName>,
     pool: PoolName,
     osds: OsdTargets,
+    /// Whether a task asks for a primary OSD that was not known.
+    is_asking: Arc<AtomicBool>,
 }
 
 impl RadosLocations {
     pub(super) fn new(own: TargetName, node: NodeName, pool: PoolName, osds: OsdTargets) -> Self {
         let nodes = [(own.clone(), node)].into();
-        Self { own, nodes, pool, osds }
+        Self { own, nodes, pool, osds, is_asking: Arc::default() }
     }
 
     pub(super) fn own(&self) -> &TargetName {
@@ -62,12 +66,22 @@ impl RadosLocations {
         self.osds.osds().await
     }
 
-    /// The primary OSD of an object, if it is known without asking.
+    /// The primary OSD of an object, if it is known without asking. If not, a task asks for it, so
+    /// that it is known for later requests: one task at a time, because each asks the monitors.
     pub(super) fn known_primary(&self, object: &ObjectId) -> Option<TargetName> {
-        match self.osds.target_of(object) {
-            Located::At(target) => Some(target),
-            Located::Ask(_) => None,
+        let asked = match self.osds.target_of(object) {
+            Located::At(target) => return Some(target),
+            Located::Ask(asked) => asked,
+        };
+        if !self.is_asking.swap(true, Ordering::Relaxed) {
+            let is_asking = Arc::clone(&self.is_asking);
+            tokio::spawn(async move {
+                // If Ceph does not answer, a later request asks again.
+                let _ = asked.await;
+                is_asking.store(false, Ordering::Relaxed);
+            });
         }
+        None
     }
 
     /// The primary OSD of an object.
