@@ -83,6 +83,16 @@ impl Load {
     /// Sends `per_second` requests a second for a time, half of them reads. Returns when all
     /// requests have an answer.
     pub async fn run(self: &Arc<Self>, per_second: u32, time: Duration) -> Result<Vec<Served>> {
+        self.run_until(per_second, time, || true).await
+    }
+
+    /// The same, and goes on after that time until `may_end` holds.
+    pub async fn run_until(
+        self: &Arc<Self>,
+        per_second: u32,
+        time: Duration,
+        may_end: impl Fn() -> bool,
+    ) -> Result<Vec<Served>> {
         let began = self.clock.monotonic();
         let period = Duration::from_secs(1) / per_second;
         let mut requests: JoinSet<Result<Served>> = JoinSet::new();
@@ -95,7 +105,7 @@ impl Load {
         let mut number = 0;
         loop {
             let due = period * number;
-            if due >= time {
+            if due >= time && may_end() {
                 break;
             }
             let now = self.clock.monotonic().saturating_sub(began);

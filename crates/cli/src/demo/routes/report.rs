@@ -18,6 +18,8 @@ pub(super) struct RouteReport {
     pub device_requests_per_second: u64,
     /// The second in which the overload begins, and the second in which the burst ends.
     pub burst_seconds: (u64, u64),
+    /// The second in which the burst with routing ends. It lasts until what was killed serves again.
+    pub burst_end_with_routing: u64,
     pub without_routing: Vec<Second>,
     pub with_routing: Vec<Second>,
     /// What was killed while bytes lay elsewhere: a target that kept such bytes, and on Ceph then also
@@ -79,11 +81,18 @@ impl RouteReport {
                 millis(with.seconds_p99),
             ]
         };
+        let longer = match self.burst_end_with_routing > to {
+            true => format!(
+                "with routing the burst lasted until second {}, when what was killed served again; ",
+                self.burst_end_with_routing
+            ),
+            false => String::new(),
+        };
         let rows = self.without_routing.iter().zip(&self.with_routing).enumerate().map(row);
         let header =
             ["second", "", "requests", "p50 ms without", "p99", "p50 ms with routing", "p99"];
         format!(
-            "{}\n\neach target serves {} requests a second, simulated by {}; {} killed while bytes were routed ({} bytes lay elsewhere); \
+            "{}\n\n{longer}each target serves {} requests a second, simulated by {}; {} killed while bytes were routed ({} bytes lay elsewhere); \
              at most {:.1} s after the burst all bytes were home and the rules gone\n\nverified: {} reads returned the last \
              acknowledged write, of {} writes",
             table(&header, &rows.collect::<Vec<_>>()),

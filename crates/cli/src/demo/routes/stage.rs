@@ -3,6 +3,7 @@
 //! The targets are storage nodes, or on Ceph the OSDs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -45,6 +46,13 @@ pub(super) struct Stage<'a> {
     pub home: TargetName,
     /// The target that keeps routed bytes and is killed.
     victim: TargetName,
+}
+
+/// What the client has seen.
+pub(super) struct Phase {
+    pub served: Vec<Served>,
+    /// The second in which the burst ended.
+    pub burst_end: u64,
 }
 
 /// What was killed in a burst.
@@ -202,13 +210,13 @@ impl<'a> Stage<'a> {
     }
 
     /// Runs the usual load, a burst, and the usual load again.
-    pub async fn phase(&self, load: &Arc<Load>) -> Result<Vec<Served>> {
-        self.phase_with(load, async { Ok(()) }).await.map(|(served, ())| served)
+    pub async fn phase(&self, load: &Arc<Load>) -> Result<Phase> {
+        self.phase_with(load, async { Ok(()) }).await.map(|(phase, ())| phase)
     }
 
     /// The same, and also kills processes during the burst: once the overloaded target has sent
-    /// bytes to other targets.
-    pub async fn phase_with_faults(&self, load: &Arc<Load>) -> Result<(Vec<Served>, Killed)> {
+    /// bytes to other targets. The burst lasts until they serve again.
+    pub async fn phase_with_faults(&self, load: &Arc<Load>) -> Result<(Phase, Killed)> {
         self.phase_with(load, self.kill(load)).await
     }
 
@@ -216,19 +224,28 @@ impl<'a> Stage<'a> {
         &self,
         load: &Arc<Load>,
         in_burst: impl Future<Output = Result<T>>,
-    ) -> Result<(Vec<Served>, T)> {
+    ) -> Result<(Phase, T)> {
         let shifted = |mut served: Vec<Served>, seconds: u64| {
             served.iter_mut().for_each(|one| one.due += Duration::from_secs(seconds));
             served
         };
         let (plan, seconds) = (self.plan, Duration::from_secs);
         let mut all = load.run(USUAL_RATE, seconds(plan.usual)).await?;
-        let burst = load.run(plan.burst_rate, seconds(plan.burst));
+        let is_done = AtomicBool::new(false);
+        let may_end = || is_done.load(Ordering::Relaxed);
+        let burst = load.run_until(plan.burst_rate, seconds(plan.burst), may_end);
+        let in_burst = async {
+            let outcome = in_burst.await?;
+            is_done.store(true, Ordering::Relaxed);
+            Ok(outcome)
+        };
         let (burst, outcome) = tokio::try_join!(burst, in_burst)?;
+        let last = burst.iter().map(|one| one.due).max().unwrap_or_default();
+        let burst_end = plan.usual + plan.burst.max(last.as_secs() + 1);
         all.extend(shifted(burst, plan.usual));
         let after = load.run(USUAL_RATE, seconds(plan.after)).await?;
-        all.extend(shifted(after, plan.usual + plan.burst));
-        Ok((all, outcome))
+        all.extend(shifted(after, burst_end));
+        Ok((Phase { served: all, burst_end }, outcome))
     }
 
     /// Kills the victim when bytes lie elsewhere, and waits until it serves again. On Ceph also
