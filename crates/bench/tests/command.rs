@@ -115,7 +115,7 @@ fn slo_admit_reports_every_estimator_on_both_kinds_of_traces() {
     let arguments = ["slo-admit", "--seconds", "0.5", "--rounds", "1", "--json"];
     let ran = run(folder.path(), &arguments);
     let (told, said) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    let refusals = ["nacre: unsupported:", "nacre: exhausted:"];
+    let refusals = ["\"kind\":\"unsupported\"", "\"kind\":\"exhausted\""];
     let is_refused = refusals.iter().any(|refusal| said.contains(refusal));
     assert!(ran.status.success() != is_refused, "{said}");
     for kind in ["balanced", "unbalanced"] {
