@@ -3,9 +3,13 @@
 -- the smallest part of the requests and of the volumes gets the volume. Later writes of the volume go there at once.
 --
 -- Use it if volumes are written a lot soon after they were made, and if some targets are busier than others. Do not use
--- it for more than `most_volumes` volumes: the writes of further ones stay home. A volume keeps its target.
+-- it for more than `most_volumes` volumes, or for fewer if their names are long: the writes of further ones stay home. A
+-- volume keeps its target.
 
 settings = { prefix = "data/vm", separator = ".", most_volumes = 400 }
+
+-- The rules of an application have 64 KiB at most. A rule has some 60 bytes besides the name of its volume.
+local MOST_BYTES, RULE_BYTES = 56 * 1024, 60
 
 -- What the rule about a volume matches: all objects of the volume, or one object without a separator in its name.
 local function volume_of(object, set)
@@ -33,16 +37,26 @@ local function least_loaded(targets, volumes)
 end
 
 function control(cluster)
-  local set, volumes, count = cluster.settings, cluster.state, 0
-  for _ in volumes do
-    count += 1
+  local set, volumes, count, bytes = cluster.settings, cluster.state, 0, 0
+  assert(#set.separator > 0, "separator must not be empty")
+  for volume in volumes do
+    if string.sub(volume, 1, #set.prefix) == set.prefix then
+      count += 1
+      bytes += RULE_BYTES + #volume
+    else
+      volumes[volume] = nil
+    end
+  end
+  local function has_room()
+    return count < set.most_volumes and bytes < MOST_BYTES
   end
   for _, io in cluster.waiting do
     local volume = volume_of(io.object, set)
     local target = least_loaded(cluster.targets, volumes)
-    if target and not volumes[volume] and count < set.most_volumes then
+    if target and not volumes[volume] and has_room() then
       volumes[volume] = target
       count += 1
+      bytes += RULE_BYTES + #volume
     end
   end
   clear()
@@ -50,6 +64,6 @@ function control(cluster)
     insert("every", "* w " .. volume .. " -> target " .. target .. " follow")
   end
   -- The rule of a volume has a longer prefix, so it decides before this one.
-  local rest = if count < set.most_volumes then "controller header" else "home"
+  local rest = if has_room() then "controller header" else "home"
   insert("every", "* w " .. set.prefix .. "* -> " .. rest)
 end

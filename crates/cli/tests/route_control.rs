@@ -185,12 +185,15 @@ fn the_first_write_of_a_volume_waits_for_the_controller_and_goes_where_it_says()
         write(&format!("data/vm1.{number}"), "more");
     }
     write("data/vm2.1", "another volume");
-    assert_ne!(target_of(&cluster, "data/vm2.1"), chosen);
+    let other = target_of(&cluster, "data/vm2.1");
+    let target = |rule: &str| rule.split("-> ").nth(1).map(str::to_owned);
+    assert_ne!(target(&other), target(&chosen), "the first volume counts as load");
     // A change of the whole object waits too.
     cluster.run_with_input(&["object", "put", "data/vm3.1", "-"], "whole");
     assert_eq!(cluster.run(&["object", "get", "data/vm3.1"]), "whole");
     let report = &application(&cluster)["report"];
-    assert_eq!((&report["asked"], &report["rules"]), (&3.into(), &4.into()), "{report}");
+    assert_eq!(report["rules"], 4, "{report}");
+    assert!(report["asked"].as_u64() >= Some(3), "{report}");
 }
 
 /// A program that sends IO to the controller. It makes rules about `data/x1` only.
@@ -215,6 +218,7 @@ fn an_io_fails_if_the_program_makes_no_rule_about_it_or_fails() {
         let (status, said) = cluster.fails(&["route", command, rules.to_str().unwrap()]);
         assert!(status == 1 && said.contains("only a control program can insert"), "{said}");
     }
+    cluster.run_with_input(&["object", "put", "data/x4", "-"], "four");
     put_program(&cluster, &folder, ASKING);
     cluster.run(&["route", "start", "p"]);
     cluster.run_with_input(&["object", "write", "data/x1", "--offset", "0"], "one");
@@ -226,6 +230,8 @@ fn an_io_fails_if_the_program_makes_no_rule_about_it_or_fails() {
     assert!(status == 1 && said.contains("has made no other rule for it"), "{said}");
     let (status, said) = cluster.fails(&write("data/x3"));
     assert!(status == 1 && said.contains("on purpose"), "{said}");
+    let (status, said) = cluster.fails(&["object", "get", "data/x4"]);
+    assert!(status == 1 && said.contains("has made no other rule for it"), "{said}");
     cluster.run(&["route", "stop", "p"]);
     cluster.run(&write("data/x2"));
     assert_eq!(cluster.run(&["object", "get", "data/x2"]), "two");

@@ -84,8 +84,8 @@ pub const MAX_HELD_IOS: usize = 65_536;
 /// The most IOs in flight at one switch.
 pub const MAX_IN_FLIGHT_IOS: usize = 65_536;
 /// How long an IO waits for the controller before it fails. A new controller takes over within some
-/// seconds.
-pub const MAX_CONTROLLER_WAIT: Duration = Duration::from_secs(30);
+/// seconds. A client waits longer for its reply, so it learns the reason.
+pub const MAX_CONTROLLER_WAIT: Duration = Duration::from_secs(20);
 /// How often switches try to agree about one write before the write fails.
 pub const MAX_AGREEMENT_ATTEMPTS: u32 = 16;
 /// The most switches in one update.

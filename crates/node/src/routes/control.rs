@@ -56,10 +56,6 @@ pub(super) async fn run(
     in_force: Arc<InForce>,
     gateways: Option<Arc<Gateways>>,
 ) {
-    // Until the node has read the map, it keeps its former rules.
-    if states.changed().await.is_err() {
-        return;
-    }
     let loaded = match &gateways {
         None => switch.loaded().clone(),
         Some(gateways) => {
@@ -70,8 +66,13 @@ pub(super) async fn run(
     let is_new = loaded.term == Term::default();
     let mut control =
         Control { switch, in_force, gateways, loaded, controller: None, installed: None };
+    // Until the node has read the map, it has its former rules. So IO goes on while the node that
+    // keeps the map is down.
     if !is_new {
         control.start().await;
+    }
+    if states.changed().await.is_err() {
+        return;
     }
     let mut is_due = true;
     loop {

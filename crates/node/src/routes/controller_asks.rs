@@ -9,7 +9,7 @@ use nacre_object::{Error, ErrorKind, NodeName, ObjectId, Result};
 use nacre_route::limits::MAX_CONTROLLER_WAIT;
 use nacre_route::{ControllerAsk, Event, IoId, RefusedIo, WaitingIo};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::NodeSwitch;
 use super::applications::ControllerQuestion;
@@ -18,8 +18,9 @@ use super::in_force::InForce;
 use super::service::ROUTE_SERVICE;
 use super::state::RouteState;
 
-/// The pause before a switch asks again.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// The pause before a switch asks for the second time. It doubles, because much IO may wait.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// How a switch learns which node is the controller, and which rules are in force here.
 #[derive(Debug)]
@@ -63,8 +64,11 @@ impl NodeSwitch {
         let input = serde_json::to_vec(&ControllerQuestion { application, io })
             .map_err(|cause| Error::invalid(cause.to_string()))?;
         let epoch = self.epoch_with_rules(link, Bytes::from(input), until).await?;
-        let is_behind = || link.in_force.progress().rules_epoch < epoch;
-        while is_behind() && Instant::now() < until {
+        while link.in_force.progress().rules_epoch < epoch {
+            if Instant::now() >= until {
+                let text = format!("the switch has not installed the rules of epoch {epoch} yet");
+                return Err(Error::unavailable(text).hint("see why: nacre route status"));
+            }
             sleep(SHORT_REST).await;
         }
         Ok(())
@@ -78,31 +82,33 @@ impl NodeSwitch {
         input: Bytes,
         until: Instant,
     ) -> Result<u64> {
+        let mut routes = link.routes.clone();
         let mut last = Error::unavailable("no node is the controller of routes")
             .hint("see why: nacre route applications");
-        loop {
-            let controller = link.routes.borrow().controller().map(NodeName::new).transpose()?;
-            if let Some(node) = &controller {
+        let mut pause = MIN_PAUSE;
+        while Instant::now() < until {
+            let controller = routes.borrow().controller().map(NodeName::new).transpose()?;
+            if let Some(node) = controller {
                 let left = until.saturating_duration_since(Instant::now());
-                let asked = self.transport()?.ask(
-                    node,
-                    ROUTE_SERVICE,
-                    "ask-controller",
-                    input.clone(),
-                    left,
-                );
-                match timeout_at(until, asked).await {
-                    Ok(Ok(answer)) => return epoch(&answer),
-                    Ok(Err(error)) if !is_temporary(&error) => return Err(error),
-                    Ok(Err(error)) => last = error,
-                    Err(_) => {}
+                let transport = self.transport()?;
+                let asked =
+                    transport.ask(&node, ROUTE_SERVICE, "ask-controller", input.clone(), left);
+                let is_another = |state: &RouteState| state.controller() != Some(node.as_str());
+                let replaced = async { drop(routes.wait_for(is_another).await) };
+                tokio::select! {
+                    answer = asked => match answer {
+                        Ok(answer) => return epoch(&answer),
+                        Err(error) if !is_temporary(&error) => return Err(error),
+                        Err(error) => last = error,
+                    },
+                    () = replaced => continue,
+                    () = sleep_until(until) => break,
                 }
             }
-            if Instant::now() >= until {
-                return Err(last);
-            }
-            sleep(ASK_AGAIN).await;
+            sleep_until(until.min(Instant::now() + pause)).await;
+            pause = MAX_PAUSE.min(pause * 2);
         }
+        Err(last)
     }
 }
 

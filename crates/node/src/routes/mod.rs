@@ -22,8 +22,8 @@
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
 //! 6. [`copies`]: copies of objects for reads. [`versions`]: former states of objects.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
-//!    [`analysis`] checks the rules as a whole. [`controller_asks`] is how a switch asks them about an
-//!    IO.
+//!    [`analysis`] checks the rules as a whole. [`controller_asks`] is how a switch asks the
+//!    controller for rules about an IO.
 //! 8. [`gateways`]: which gateway to Ceph routes, and how the others forward IO to it.
 //! 9. [`in_force`], [`tally`] and [`metrics`]: which epoch of the map the node applies, and what
 //!    the switch has done.
@@ -112,7 +112,10 @@ use crate::roles::Offer;
 
 /// The tasks of the routes on a node. They end when this is dropped.
 #[derive(Debug)]
-pub(crate) struct RouteRuntime(Vec<JoinHandle<()>>);
+pub(crate) struct RouteRuntime {
+    tasks: Vec<JoinHandle<()>>,
+    waiting: Arc<WaitingIos>,
+}
 
 /// The parts of the node that routes need.
 #[derive(Debug)]
@@ -205,16 +208,17 @@ impl RouteRuntime {
                 programs: controls,
                 faults: control_faults,
                 reports,
-                waiting,
+                waiting: Arc::clone(&waiting),
                 routes: states,
             })),
         ]);
-        Self(tasks)
+        Self { tasks, waiting }
     }
 }
 
 impl Drop for RouteRuntime {
     fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.waiting.close();
     }
 }

@@ -29,6 +29,7 @@ use super::routed_changes::RoutedChanges;
 use super::routed_locations::RoutedLocations;
 use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
 use super::switch_core::Core;
+use super::versions::Versions;
 use super::work::Work;
 use crate::completed::Completed;
 
@@ -58,10 +59,7 @@ pub struct NodeSwitch {
     has_homes: AtomicBool,
     /// Whether an installed rule sends reads past a layer.
     has_bypass: AtomicBool,
-    /// Whether an installed rule keeps versions of objects.
-    has_versions: AtomicBool,
-    /// The number in the name of the version that was made last.
-    last_version: AtomicU64,
+    versions: Versions,
     /// The term of the installed rules; 0 until there are some.
     installed: watch::Sender<u64>,
     changes: broadcast::Sender<ObjectId>,
@@ -112,8 +110,7 @@ impl NodeSwitch {
             router: Router::new(locations.rados().is_some()),
             has_homes: AtomicBool::new(false),
             has_bypass: AtomicBool::new(false),
-            has_versions: AtomicBool::new(false),
-            last_version: AtomicU64::new(0),
+            versions: Versions::default(),
             locations,
             programs,
             clock,
@@ -213,8 +210,7 @@ impl NodeSwitch {
                 |of: fn(&Destination) -> bool| table.rules().any(|(_, rule)| of(&rule.destination));
             let has_bypass = has(|to| matches!(to, Destination::Bypass(_)));
             self.has_bypass.store(has_bypass, Ordering::Relaxed);
-            let has_versions = has(|to| matches!(to, Destination::Versions(_)));
-            self.has_versions.store(has_versions, Ordering::Relaxed);
+            self.versions.note_rules(table);
             let scattering = core.switch.table().rules().map(|(_, rule)| rule);
             let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);
             let copied = Matches::of(scattering);
@@ -228,18 +224,12 @@ impl NodeSwitch {
         self.has_bypass.load(Ordering::Relaxed)
     }
 
-    /// Whether an installed rule keeps versions of objects.
-    pub(super) fn has_versions(&self) -> bool {
-        self.has_versions.load(Ordering::Relaxed)
+    pub(super) fn versions(&self) -> &Versions {
+        &self.versions
     }
 
-    /// The number for the name of a new version: the time in microseconds, and greater than that of
-    /// the version before.
-    pub(super) fn next_version(&self) -> u64 {
-        let now = self.clock.now_micros();
-        let next = |last: u64| Some(now.max(last + 1));
-        let last = self.last_version.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        last.map_or(now, |last| now.max(last + 1))
+    pub(super) fn now_micros(&self) -> u64 {
+        self.clock.now_micros()
     }
 
     /// Requests of clients since the node started.
@@ -299,7 +289,9 @@ impl NodeSwitch {
             self.counts.note(header, osd, || self.clock.monotonic());
         }
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
-        concern.pass(&header.object)
+        // The parts of a large put stay with their object, so no rule concerns them.
+        let is_part = || nacre::is_staging(&header.object.name).then(|| concern.pass_by());
+        concern.pass(&header.object).or_else(is_part)
     }
 
     /// Makes all IO on the objects of `record` and of the rules `wanted` go through the switch.
@@ -341,6 +333,8 @@ impl NodeSwitch {
         request: Request,
         pass: Option<FreePass>,
     ) -> Result<Reply> {
+        let pass = self.until_versions_are_known(&request, pass).await;
+        self.check_names(&request)?;
         if let Some(rule) = self.rule_with_versions(&request) {
             drop(pass);
             return self.change_and_keep(onward.usual, request, rule).await;
@@ -408,7 +402,7 @@ impl NodeSwitch {
     ) -> Begun {
         let own = Arc::clone(&request);
         let event = match homeward {
-            Some(span) => Event::ArrivedHomeward { io, request: own, span },
+            Some(span) => Event::ArrivedHomeward { io, request: own, span, home },
             None => Event::Arrived { io, request: own, via: None, home, term: None },
         };
         let mut core = self.core();
@@ -465,7 +459,7 @@ impl NodeSwitch {
         Ok(reply)
     }
 
-    async fn until_installed(&self) {
+    pub(super) async fn until_installed(&self) {
         let mut installed = self.installed.subscribe();
         // The sender is a field of this switch, so it exists.
         let _ = installed.wait_for(|term| *term > 0).await;

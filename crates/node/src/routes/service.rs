@@ -278,6 +278,11 @@ impl Service for RouteService {
                 .hint("run one release of nacre on clients and nodes")),
         }
     }
+
+    fn only_waits(&self, method: &str) -> bool {
+        // The switch waits for a run of a program, which does not depend on this call.
+        method == "ask-controller"
+    }
 }
 
 fn json(value: &impl Serialize) -> Result<Bytes> {

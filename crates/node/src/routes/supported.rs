@@ -83,6 +83,9 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         return unsupported_bypass(rule, layer);
     }
     if let Destination::Versions(_) = rule.destination {
+        if Operations::of([Operation::Read]) == Some(rule.header.operations) {
+            return Some(("a read changes nothing", "write * in place of the operations"));
+        }
         return (rule.options != Options::default())
             .then_some(("versions take no options", "leave the options out"));
     }
@@ -285,6 +288,7 @@ mod tests {
             "* w data/a -> controller whole",
             "* w data/a -> controller header follow",
             "* w data/a -> versions 8 follow",
+            "* r data/a -> versions 8",
             "* w data/a -> program spread",
             "* rw data/a -> program spread follow",
         ] {

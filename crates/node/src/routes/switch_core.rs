@@ -152,6 +152,9 @@ impl Core {
             }
             Command::AskPrograms { io, term, asks } => Some(Work::Programs { io, term, asks }),
             Command::AskController { io, asks } => {
+                for ask in &asks {
+                    self.note_decided(ask.rule);
+                }
                 let object = self.live.get(&io)?.request.header.object.clone();
                 Some(Work::Controller { io, object, asks })
             }

@@ -1,49 +1,186 @@
-//! Keeps versions of objects: `-> versions N` in a rule. Before a change, the home makes a snapshot of
-//! the object, in the transaction that changes it. Then it drops the oldest versions beyond N, in the
-//! background.
+//! Keeps versions of objects, if a rule has the destination `versions N`. Before a change, the home
+//! makes a snapshot of the object, in the transaction that changes it. Then it drops the oldest
+//! versions beyond N, in the background.
 //!
-//! A version is a snapshot with a name that begins with [`VERSION`]. The name has the time in
-//! microseconds, so names sort by age.
+//! A version is a snapshot whose name is [`VERSION`] and the time in microseconds, with all digits.
+//! So the names sort by age, unless the clock was set back.
 //!
-//! **Invariants:** no change without its version: if the snapshot cannot be made, the change fails. A
+//! **Invariant:** no change without its version. If the snapshot cannot be made, the change fails. A
 //! change of an object that does not exist needs no version.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nacre_object::limits::{MAX_OPS, MAX_SNAPSHOTS};
 use nacre_object::{
-    Error, ErrorKind, IoHeader, Op, OpResult, Reply, Request, Result, SnapshotName, Stack, Store,
+    Error, ErrorKind, IoHeader, ObjectId, Op, OpResult, Reply, Request, Result, SnapshotName,
+    Stack, Store,
 };
-use nacre_route::{Destination, Io, RuleId, Span, touches};
+use nacre_route::limits::MAX_VERSIONS;
+use nacre_route::{Destination, FastHashMap, Io, RuleId, RuleTable, Span, touches};
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::NodeSwitch;
 use super::background::background;
+use super::concern::FreePass;
 
 /// What the names of versions begin with.
 const VERSION: &str = "version-";
+/// The digits of the time in the name of a version: those of the greatest number of 64 bits.
+const DIGITS: usize = 20;
+/// The most ops that a version adds to a request.
+const ADDED_OPS: usize = 2;
+/// If an object has so many versions too many, a change waits until they are dropped. Otherwise
+/// changes that are faster than the background work would fill the object's snapshots.
+const MAX_SURPLUS: usize = 8;
 /// How often the switch tries to change an object that others create or remove meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// Whether an op may change the object. Making and dropping snapshots does not.
+const _: () = assert!(MAX_VERSIONS as usize + MAX_SURPLUS + 1 < MAX_SNAPSHOTS);
+
+/// What a switch knows about versions.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    /// Whether an installed rule keeps some.
+    are_kept: AtomicBool,
+    /// The time in the name of the version that was made last.
+    last: AtomicU64,
+    /// The objects of which a task drops versions.
+    dropping: Mutex<HashSet<ObjectId>>,
+    /// The objects that are being changed. Their changes run one after the other, and the next one
+    /// waits until there are few enough versions.
+    changing: Mutex<FastHashMap<ObjectId, Arc<AsyncMutex<()>>>>,
+}
+
+/// A change of an object that runs, or waits for the one before it.
+struct Turn<'a> {
+    versions: &'a Versions,
+    object: &'a ObjectId,
+    lock: Arc<AsyncMutex<()>>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut changing = self.versions.changing();
+        // The map has one reference, and this has the other.
+        if Arc::strong_count(&self.lock) == 2 {
+            changing.remove(self.object);
+        }
+    }
+}
+
+impl Versions {
+    /// The switch has these rules from now on.
+    pub fn note_rules(&self, table: &RuleTable) {
+        let keeps = |to: &Destination| matches!(to, Destination::Versions(_));
+        let are_kept = table.rules().any(|(_, rule)| keeps(&rule.destination));
+        self.are_kept.store(are_kept, Ordering::Relaxed);
+    }
+
+    /// The name of a new version. It is unique, and later than all names before it.
+    fn name(&self, now_micros: u64) -> Result<SnapshotName> {
+        let after = |last: u64| Some(now_micros.max(last.saturating_add(1)));
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
+        let time = now_micros.max(last.unwrap_or_default().saturating_add(1));
+        SnapshotName::new(format!("{VERSION}{time:0DIGITS$}"))
+    }
+
+    /// The next names are later than these, even if the clock was set back.
+    fn note_names(&self, all: &[SnapshotName]) {
+        let times = all.iter().filter(|name| is_version(name));
+        let times = times.filter_map(|name| name.as_str().strip_prefix(VERSION)?.parse().ok());
+        if let Some(latest) = times.max() {
+            self.last.fetch_max(latest, Ordering::Relaxed);
+        }
+    }
+
+    fn turn<'a>(&'a self, object: &'a ObjectId) -> Turn<'a> {
+        let lock = Arc::clone(self.changing().entry(object.clone()).or_default());
+        Turn { versions: self, object, lock }
+    }
+
+    fn changing(&self) -> MutexGuard<'_, FastHashMap<ObjectId, Arc<AsyncMutex<()>>>> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dropping(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
+        self.dropping.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an op may change an object that exists. Making and dropping snapshots does not.
 fn changes_object(op: &Op) -> bool {
-    op.is_write() && !matches!(op, Op::SnapshotCreate { .. } | Op::SnapshotRemove { .. })
+    let keeps =
+        matches!(op, Op::SnapshotCreate { .. } | Op::SnapshotRemove { .. } | Op::Create { .. });
+    op.is_write() && !keeps
+}
+
+fn is_version(name: &SnapshotName) -> bool {
+    let time = name.as_str().strip_prefix(VERSION);
+    time.is_some_and(|time| time.len() == DIGITS && time.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The versions that are too many, the oldest first. `made` is the one that was just made.
+fn surplus(all: Vec<SnapshotName>, made: &SnapshotName, count: u32) -> Vec<SnapshotName> {
+    let mut others: Vec<_> =
+        all.into_iter().filter(|name| is_version(name) && name != made).collect();
+    others.sort();
+    let kept = count.saturating_sub(1) as usize;
+    others.truncate(others.len().saturating_sub(kept));
+    others
 }
 
 impl NodeSwitch {
-    /// The rule that keeps versions of the object that a request changes, with their number. `None` if
-    /// there is no such rule.
-    pub(super) fn rule_with_versions(&self, request: &Request) -> Option<(RuleId, u32)> {
-        // The parts of a large put are collected in an object of their own, which is not kept.
-        if !self.has_versions()
-            || !request.ops.iter().any(changes_object)
-            || nacre::is_staging(&request.header.object.name)
+    /// Refuses to give a user's snapshot the name of a version, because it would be dropped as one.
+    pub(super) fn check_names(&self, request: &Request) -> Result<()> {
+        let takes_name =
+            |op: &Op| matches!(op, Op::SnapshotCreate { snapshot } if is_version(snapshot));
+        match self.versions().are_kept.load(Ordering::Relaxed) && request.ops.iter().any(takes_name)
         {
+            false => Ok(()),
+            true => Err(Error::invalid(format!(
+                "names of {VERSION} and {DIGITS} digits are for versions, which rules keep"
+            ))
+            .during("snapshot-create")
+            .on(&request.header.object)
+            .hint("choose another name for the snapshot")),
+        }
+    }
+
+    /// A switch that has started does not know whether it keeps versions of the object that a request
+    /// changes. So the request waits until the switch has its rules. It waits without its pass,
+    /// because the switch installs no rules before the passes are back. Gateways to Ceph keep none.
+    pub(super) async fn until_versions_are_known(
+        &self,
+        request: &Request,
+        pass: Option<FreePass>,
+    ) -> Option<FreePass> {
+        let is_known = self.term() > 0 || self.locations().rados().is_some();
+        if is_known || !request.ops.iter().any(changes_object) {
+            return pass;
+        }
+        drop(pass);
+        self.until_installed().await;
+        self.uncopied(&request.header.object)
+    }
+
+    /// The rule that keeps versions of the object that a request changes, with their number. `None`
+    /// if there is no such rule.
+    pub(super) fn rule_with_versions(&self, request: &Request) -> Option<(RuleId, u32)> {
+        let are_kept = self.versions().are_kept.load(Ordering::Relaxed);
+        if !are_kept || !request.ops.iter().any(changes_object) {
             return None;
         }
         let core = self.core();
         let table = core.table();
-        touches(request).into_iter().filter(|touch| touch.operation.is_change()).find_map(|touch| {
+        let changes = touches(request).into_iter().filter(|touch| touch.operation.is_change());
+        let mut segments = changes.filter_map(|touch| {
             let io = Io::of(&request.header, None, None, touch);
-            table.route(&io).ok()?.into_iter().find_map(|segment| {
+            table.route(&io).ok()
+        });
+        segments.find_map(|segments| {
+            segments.into_iter().find_map(|segment| {
                 let id = segment.rule?;
                 match table.get(id)?.destination {
                     Destination::Versions(count) => Some((id, count)),
@@ -56,85 +193,134 @@ impl NodeSwitch {
     /// Changes an object, and keeps its present state as a version.
     ///
     /// # Errors
-    /// The errors of the request; `Exhausted` if the object has too many snapshots of others.
+    /// The errors of the request; `Exhausted` if the object has too many snapshots; `Unsupported` if
+    /// the request has too many ops; `Conflict` if others create and remove the object meanwhile.
     pub(super) async fn change_and_keep(
         self: &Arc<Self>,
         next: Stack,
         request: Request,
         (rule, count): (RuleId, u32),
     ) -> Result<Reply> {
-        self.core().note_decided(rule);
-        let mut last = None;
-        for _ in 0..ATTEMPTS {
-            match self.change_existing(&next, &request, count).await {
-                // The object does not exist, or a guard of the request has failed.
-                Err(error) if error.kind() == ErrorKind::NotFound => last = Some(error),
-                ended => return ended,
-            }
-            let created = self.run_with(&next, &request, vec![Op::AssertAbsent]).await;
-            match created {
-                // The object exists by now.
-                Err(error) if error.kind() == ErrorKind::Exists => {}
-                ended => return ended,
-            }
-        }
-        Err(last.unwrap_or_else(|| {
-            Error::conflict("others create and remove this object all the time")
-                .on(&request.header.object)
-                .hint("try again")
-        }))
-    }
-
-    async fn change_existing(
-        self: &Arc<Self>,
-        next: &Stack,
-        request: &Request,
-        count: u32,
-    ) -> Result<Reply> {
-        let snapshot = SnapshotName::new(format!("{VERSION}{:020}", self.next_version()))?;
-        let before = vec![Op::SnapshotCreate { snapshot }, Op::SnapshotList];
-        let (reply, kept) = self.run_before(next, request, before).await?;
-        if let Some(OpResult::Snapshots(all)) = kept.into_iter().nth(1) {
-            self.drop_oldest(request, all, count as usize)?;
-        }
-        Ok(reply)
-    }
-
-    /// Drops the oldest versions in the background, so that `count` are left. What fails is done at
-    /// the next change.
-    fn drop_oldest(
-        self: &Arc<Self>,
-        request: &Request,
-        all: Vec<SnapshotName>,
-        count: usize,
-    ) -> Result<()> {
-        let is_version = |name: &SnapshotName| name.as_str().starts_with(VERSION);
-        let mut versions: Vec<_> = all.into_iter().filter(is_version).collect();
-        versions.sort();
-        versions.truncate(versions.len().saturating_sub(count));
         let object = &request.header.object;
-        let removals = versions
-            .into_iter()
-            .map(|snapshot| background(object.clone(), Op::SnapshotRemove { snapshot }));
-        let removals = removals.collect::<Result<Vec<_>>>()?;
-        if !removals.is_empty() {
-            let base = self.base().clone();
-            tokio::spawn(async move {
-                for removal in removals {
-                    let _ = base.submit(removal).await;
-                }
-            });
+        if request.ops.len() > MAX_OPS - ADDED_OPS {
+            let most = MAX_OPS - ADDED_OPS;
+            let text = format!(
+                "a rule keeps versions of this object, so a request has {most} ops at most"
+            );
+            return Err(Error::unsupported(text).on(object).hint("send several requests"));
         }
+        self.core().note_decided(rule);
+        let turn = self.versions().turn(object);
+        let _running = turn.lock.lock().await;
+        let failed = |error: &Error, kind: ErrorKind, op: &Op| {
+            error.kind() == kind && error.operation() == Some(op.name())
+        };
+        for _ in 0..ATTEMPTS {
+            let snapshot = self.versions().name(self.now_micros())?;
+            let take = Op::SnapshotCreate { snapshot: snapshot.clone() };
+            let before = vec![take.clone(), Op::SnapshotList];
+            match self.run_before(&next, &request, before).await {
+                Ok((reply, kept)) => {
+                    if let Some(OpResult::Snapshots(all)) = kept.into_iter().nth(1) {
+                        self.versions().note_names(&all);
+                        let surplus = surplus(all, &snapshot, count);
+                        self.drop_versions(object, surplus, count).await;
+                    }
+                    return Ok(reply);
+                }
+                Err(error) if failed(&error, ErrorKind::NotFound, &take) => {}
+                Err(error) if failed(&error, ErrorKind::Exhausted, &take) => {
+                    self.make_room(object, rule, error).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            // The object does not exist.
+            match self.run_before(&next, &request, vec![Op::AssertAbsent]).await {
+                Err(error) if failed(&error, ErrorKind::Exists, &Op::AssertAbsent) => {}
+                ended => return ended.map(|(reply, _)| reply),
+            }
+        }
+        Err(Error::conflict("others create and remove this object all the time")
+            .on(object)
+            .hint("try again"))
+    }
+
+    /// Drops the oldest version of an object that has no room for another snapshot, because it has
+    /// many others.
+    ///
+    /// # Errors
+    /// `Exhausted` if the object has no version, or is too large for a snapshot.
+    async fn make_room(&self, object: &ObjectId, rule: RuleId, cause: Error) -> Result<()> {
+        let all = self.snapshots(object).await?;
+        let is_full = all.len() >= MAX_SNAPSHOTS;
+        let oldest = all.into_iter().filter(is_version).min().filter(|_| is_full);
+        let Some(oldest) = oldest else {
+            let application = {
+                let core = self.core();
+                core.table().get(rule).map(|rule| rule.application.to_string())
+            };
+            let application = application.unwrap_or_else(|| "APPLICATION".to_owned());
+            let text = format!(
+                "a rule of {application} keeps versions of this object, and no version can be made: {}",
+                cause.message()
+            );
+            return Err(Error::exhausted(text).on(object).hint(format!(
+                "remove snapshots (nacre object snapshot rm), or the rule (nacre route rm {application})"
+            )));
+        };
+        self.remove_snapshots(object, vec![oldest]).await;
         Ok(())
     }
 
-    async fn run_with(
+    /// Drops versions of an object, the oldest first, until `count` are left: in the background, or
+    /// at once if they are many. What fails is done at the next change.
+    async fn drop_versions(
         self: &Arc<Self>,
-        next: &Stack,
-        request: &Request,
-        before: Vec<Op>,
-    ) -> Result<Reply> {
-        self.run_before(next, request, before).await.map(|(reply, _)| reply)
+        object: &ObjectId,
+        mut versions: Vec<SnapshotName>,
+        count: u32,
+    ) {
+        if versions.len() > MAX_SURPLUS {
+            self.remove_snapshots(object, versions).await;
+        } else if !versions.is_empty() && self.versions().dropping().insert(object.clone()) {
+            let (switch, object) = (Arc::clone(self), object.clone());
+            tokio::spawn(async move {
+                loop {
+                    switch.remove_snapshots(&object, versions.clone()).await;
+                    switch.versions().dropping().remove(&object);
+                    // Changes that were made meanwhile have left their surplus to this task.
+                    let all = switch.snapshots(&object).await.unwrap_or_default();
+                    let newest = all.iter().filter(|name| is_version(name)).max().cloned();
+                    let left = newest.map_or(vec![], |newest| surplus(all, &newest, count));
+                    // If nothing could be removed, the next change tries again.
+                    let is_stuck = left.first() == versions.first();
+                    if left.is_empty()
+                        || is_stuck
+                        || !switch.versions().dropping().insert(object.clone())
+                    {
+                        return;
+                    }
+                    versions = left;
+                }
+            });
+        }
+    }
+
+    async fn snapshots(&self, object: &ObjectId) -> Result<Vec<SnapshotName>> {
+        let listed = self.base().submit(background(object.clone(), Op::SnapshotList)?).await?;
+        match listed.results.into_iter().next() {
+            Some(OpResult::Snapshots(all)) => Ok(all),
+            _ => Ok(vec![]),
+        }
+    }
+
+    async fn remove_snapshots(&self, object: &ObjectId, snapshots: Vec<SnapshotName>) {
+        for snapshot in snapshots {
+            if let Ok(removal) = background(object.clone(), Op::SnapshotRemove { snapshot }) {
+                let _ = self.base().submit(removal).await;
+            }
+        }
     }
 
     /// Runs ops, and then a request, as one transaction. Returns the reply to the request, and the
@@ -154,5 +340,34 @@ impl NodeSwitch {
         let results = reply.results.split_off(count.min(reply.results.len()));
         let kept = std::mem::replace(&mut reply.results, results);
         Ok((reply, kept))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(all: &[&str]) -> Vec<SnapshotName> {
+        all.iter().map(|name| SnapshotName::new(*name).unwrap()).collect()
+    }
+
+    #[test]
+    fn names_are_unique_and_later_than_those_before_even_if_the_clock_is_set_back() {
+        let versions = Versions::default();
+        let all = [5, 5, 9, 3].map(|now| versions.name(now).unwrap());
+        assert!(all.is_sorted_by(|a, b| a < b), "{all:?}");
+        assert!(all.iter().all(is_version), "{all:?}");
+    }
+
+    #[test]
+    fn the_oldest_versions_are_dropped_and_neither_the_new_one_nor_snapshots_of_users() {
+        let version = |time: u64| format!("{VERSION}{time:0DIGITS$}");
+        let (old, middle, new) = (version(1), version(2), version(3));
+        let all = names(&[&new, "version-0.9", "version-1", &middle, "mine", &old]);
+        let [first, last] = [&old, &new].map(|name| SnapshotName::new(name.as_str()).unwrap());
+        assert_eq!(surplus(all.clone(), &last, 2), names(&[&old]));
+        assert_eq!(surplus(all.clone(), &last, 1), names(&[&old, &middle]));
+        assert_eq!(surplus(all.clone(), &first, 2), names(&[&middle]), "the clock was set back");
+        assert_eq!(surplus(all, &last, 3), names(&[]));
     }
 }

@@ -1,5 +1,6 @@
 //! Does the work that follows from the commands of the pure switch: it sends pieces, and asks
-//! programs and the controller. The results are events for the pure switch, and more work follows from them.
+//! programs and the controller. The results are events for the pure switch, and more work follows
+//! from them.
 //!
 //! The work of an IO runs in the task of the caller that submitted the IO, because a task for each
 //! request would cost more than the switch itself. Work of other IO, such as IO that waited for
@@ -52,11 +53,13 @@ impl NodeSwitch {
     }
 
     /// Starts a task for each piece of work, except for the first one of the IO `own`, which it
-    /// returns.
+    /// returns. A question to the controller always gets a task: the IO may end before the controller
+    /// has answered.
     fn start_others(self: &Arc<Self>, own: IoId, works: Vec<Work>) -> Option<Work> {
         let mut kept = None;
         for work in works {
-            match work.io() == own && kept.is_none() {
+            let asks_controller = matches!(work, Work::Controller { .. });
+            match work.io() == own && kept.is_none() && !asks_controller {
                 true => kept = Some(work),
                 false => drop(tokio::spawn(Arc::clone(self).pursue(work))),
             }

@@ -252,6 +252,10 @@ impl Analysis<'_> {
         let admitted = topology.promises.get(&io.tenant)?;
         let is_reserved =
             |object: &ObjectId| self.routes.reserved.iter().any(|prefix| prefix.matches(object));
+        if is_reserved(&io.object) {
+            // No client can send such an IO.
+            return None;
+        }
         let anywhere = endpoints.iter().any(|one| one.target.is_none() && is_reserved(&one.object));
         let named = endpoints.iter().filter_map(|endpoint| endpoint.target.as_ref());
         let mut reached = named.chain(topology.targets.iter().filter(|_| anywhere)).peekable();

@@ -17,7 +17,7 @@ use crate::limits::MAX_CONTROLLER_WAIT;
 use crate::model::{Destination, Touch, touches};
 
 impl Switch {
-    /// The questions to the controller about an IO; none if no rule sends it there.
+    /// The questions to the controller about an IO, one for each part of it that a rule sends there.
     pub(super) fn controller_asks(&self, arrival: &Arrival) -> Result<Vec<ControllerAsk>> {
         if !self.has_controller_rules {
             return Ok(vec![]);
@@ -25,12 +25,14 @@ impl Switch {
         let mut asks: Vec<ControllerAsk> = vec![];
         for touch in asking_touches(arrival) {
             for segment in self.table.route(&arrival.io_of(touch))? {
-                let rule = segment.rule.and_then(|rule| self.table.get(rule));
-                let Some(rule) = rule else { continue };
+                let rule = segment.rule.and_then(|id| Some((id, self.table.get(id)?)));
+                let Some((id, rule)) = rule else { continue };
                 let Destination::Controller(ask) = rule.destination else { continue };
-                if asks.iter().all(|other| other.application != rule.application) {
-                    let io = arrival.io_of(Touch { span: segment.span, ..touch });
-                    asks.push(ControllerAsk { application: rule.application.clone(), ask, io });
+                let io = arrival.io_of(Touch { span: segment.span, ..touch });
+                let application = rule.application.clone();
+                let ask = ControllerAsk { application, rule: id, ask, io };
+                if !asks.contains(&ask) {
+                    asks.push(ask);
                 }
             }
         }
@@ -63,10 +65,9 @@ impl Switch {
                     .hint("try again, and see the controller: nacre route applications"),
             ),
             AskedController::Answered => {
-                let names: Vec<_> = asks.iter().map(|ask| ask.application.to_string()).collect();
+                let name = asks.first().map_or(String::new(), |ask| ask.application.to_string());
                 let text = format!(
-                    "a rule of {} sends this IO to the controller, and the program there has made no other rule for it",
-                    names.join(", ")
+                    "a rule of {name} sends this IO to the controller, and the program there has made no other rule for it"
                 );
                 fail(Error::unavailable(text).hint(
                     "see what the program told: nacre route applications; or stop it: nacre route stop APPLICATION",
@@ -97,12 +98,13 @@ impl Switch {
     }
 }
 
-/// The parts of an IO about which rules may send it to the controller. An IO that goes to its object
-/// regardless of the rules still waits for the controller if it changes the object.
+/// The parts of an IO about which rules may send it to the controller. A request that goes to its
+/// object regardless of the rules waits for the controller too, but not the runtime's own one that
+/// brings bytes home: a lone `stat`.
 fn asking_touches(arrival: &Arrival) -> Vec<Touch> {
-    match arrival.homeward {
-        None => arrival.touches.clone(),
-        Some(_) if arrival.request.ops.iter().any(Op::is_write) => touches(&arrival.request),
-        Some(_) => vec![],
+    match (arrival.homeward, arrival.request.ops.as_slice()) {
+        (None, _) => arrival.touches.clone(),
+        (Some(_), [Op::Stat]) => vec![],
+        (Some(_), _) => touches(&arrival.request),
     }
 }

@@ -1,10 +1,9 @@
 //! `Switch`: a state machine that takes events and the time, and returns commands.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_object::{Error, ObjectId, Request, Result};
+use nacre_object::{Error, ObjectId, Result};
 
 use super::in_flight::{InFlight, is_about};
 use super::message::RefusedIo;
@@ -183,8 +182,11 @@ impl Switch {
                 let arrival = Arrival { via, home, term, ..Arrival::new(io, request, touches) };
                 self.admit(now, arrival)
             }
-            Event::ArrivedHomeward { io, request, span } => {
-                self.arrived_homeward(now, io, request, span)
+            Event::ArrivedHomeward { io, request, span, home } => {
+                let touches = vec![Touch { operation: Operation::Write, span: Some(span) }];
+                let homeward = Some(span);
+                let arrival = Arrival { homeward, home, ..Arrival::new(io, request, touches) };
+                self.admit(now, arrival)
             }
             Event::PieceDone { io, piece, outcome } => self.piece_done(now, io, piece, &outcome),
             Event::ControllerAnswered { io, object, answer } => {
@@ -202,18 +204,6 @@ impl Switch {
             }
             Event::Tick => self.tick(now),
         }
-    }
-
-    fn arrived_homeward(
-        &mut self,
-        now: Duration,
-        io: IoId,
-        request: Arc<Request>,
-        span: Span,
-    ) -> Vec<Command> {
-        let touches = vec![Touch { operation: Operation::Write, span: Some(span) }];
-        let arrival = Arrival { homeward: Some(span), ..Arrival::new(io, request, touches) };
-        self.admit(now, arrival)
     }
 
     /// Starts an IO, or holds it.

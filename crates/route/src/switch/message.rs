@@ -71,6 +71,8 @@ pub struct ProgramAsk {
 pub struct ControllerAsk {
     /// The application whose rule sends the IO to the controller.
     pub application: ApplicationName,
+    /// That rule.
+    pub rule: RuleId,
     /// Whether the controller gets only the header, or the data too.
     pub ask: Ask,
     /// The IO.
@@ -204,6 +206,8 @@ pub enum Event {
         request: Arc<Request>,
         /// The bytes to bring home.
         span: Span,
+        /// The target that holds the object. It is needed only if some rule names a home.
+        home: Option<TargetName>,
     },
     /// A piece has succeeded, failed or was refused.
     PieceDone {
@@ -294,7 +298,7 @@ pub enum Command {
     AskController {
         /// The IO.
         io: IoId,
-        /// One question for each application whose rules send parts of the IO to the controller.
+        /// One question for each part of the IO.
         asks: Vec<ControllerAsk>,
     },
     /// Ask programs where the bytes of an IO go. The IO waits meanwhile.

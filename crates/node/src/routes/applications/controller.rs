@@ -178,11 +178,14 @@ impl ApplicationController {
             awaited.contains(*name)
                 || running.last.as_ref().is_none_or(|(last, _)| now >= *last + every)
         };
-        let due: Vec<_> =
-            self.running.iter().filter(is_due).map(|(name, _)| name.clone()).collect();
+        let mut due: Vec<_> = self.running.iter().filter(is_due).collect();
         if due.is_empty() {
             return Ok(());
         }
+        // After a run that has changed rules, the others wait for the next check. So the program that
+        // has waited longest is the first.
+        due.sort_by_key(|(_, running)| running.last.as_ref().map(|(last, _)| *last));
+        let due: Vec<_> = due.into_iter().map(|(name, _)| name.clone()).collect();
         let counted = task.counted(routes).await;
         for name in due {
             if routes.epoch >= self.committed {
@@ -232,8 +235,8 @@ impl ApplicationController {
             Err(error) => Err(error),
         };
         let failure = ran.as_ref().err().map(ToString::to_string);
-        let (ran_at_micros, asked) = (task.clock.now_micros(), waiting.len() as u64);
-        self.settle(task, routes, waiting, &ran);
+        let ran_at_micros = task.clock.now_micros();
+        let asked = self.settle(task, routes, waiting, &ran);
         task.reports.note(name, |report| {
             report.program = started.program.to_string();
             report.version = Some(version);
@@ -254,21 +257,26 @@ impl ApplicationController {
         }
     }
 
-    /// Answers the IO that waited for a run. After a run without effect, the IO waits for the next
-    /// one.
+    /// Answers the IO that waited for a run, and returns how many there were. After a run without
+    /// effect, the IO waits for the next one.
     fn settle(
         &self,
         task: &ApplicationsTask,
         routes: &RouteState,
         waiting: Vec<Waiting>,
         ran: &Result<Kept>,
-    ) {
+    ) -> u64 {
         let answer = match ran {
             Ok(Kept::Yes) => Ok(self.committed.max(routes.epoch)),
             Err(error) if !is_of_the_controller(error) => Err(error.clone()),
-            Ok(Kept::Outdated) | Err(_) => return task.waiting.put_back(waiting),
+            Ok(Kept::Outdated) | Err(_) => {
+                task.waiting.put_back(waiting);
+                return 0;
+            }
         };
+        let count = waiting.len() as u64;
         waiting.into_iter().for_each(|one| one.answer(answer.clone()));
+        count
     }
 
     /// Reports a failure to the cluster log, unless the same version has just failed in the same

@@ -28,7 +28,7 @@ impl Collector for ControllerCollector {
         page.counters(plain("control_runs", help), of_applications(|of| of.runs))?;
         let help = "Runs that failed, because of the program or because of its rules";
         page.counters(plain("control_failures", help), of_applications(|of| of.failures))?;
-        let help = "IO that has waited for rules, because a rule sent it to the controller";
+        let help = "IO about which the program was asked, because a rule sent it to the controller";
         page.counters(plain("control_asked_io", help), of_applications(|of| of.asked))?;
         let help = "Runs that changed the rules";
         page.counters(plain("control_changes", help), of_applications(|of| of.changes))

@@ -82,13 +82,16 @@ impl WaitingIos {
     }
 
     /// This node is not the controller any more. The switches ask the next one.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         *self.lock() = State::default();
     }
 
     /// The applications for whose rules IO waits.
     pub(super) fn applications(&self) -> BTreeSet<ApplicationName> {
-        self.lock().queue.iter().map(|one| one.application.clone()).collect()
+        let mut state = self.lock();
+        // Some switches do not wait any more.
+        state.queue.retain(|one| !one.answer.is_closed());
+        state.queue.iter().map(|one| one.application.clone()).collect()
     }
 
     /// Takes out the first IO that waits for rules of an application.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre_object::{Error, ErrorKind, NodeName, Op, Reply, Request, Result};
 use nacre_protocol::{decode, encode, proto as pb};
+use nacre_route::limits::MAX_CONTROLLER_WAIT;
+use nacre_wire::limits::REQUEST_DEADLINE;
 use prost::Message;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -20,6 +22,8 @@ const FORWARD_TIME: Duration = Duration::from_secs(25);
 const PAUSE: Duration = Duration::from_millis(100);
 
 const _: () = assert!(FORWARD_TIME.as_secs() > PATIENCE.as_secs());
+const _: () = assert!(FORWARD_TIME.as_secs() > MAX_CONTROLLER_WAIT.as_secs());
+const _: () = assert!(REQUEST_DEADLINE.as_secs() > FORWARD_TIME.as_secs());
 
 /// Which gateway routes IO, as this gateway knows it.
 #[derive(Debug)]
