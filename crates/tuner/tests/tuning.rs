@@ -72,7 +72,8 @@ async fn a_layout_is_chosen_among_all_that_are_possible(subject: &Subject) {
 
     let tuned = subject.tune(LOG, WRITES, false).await.unwrap();
     let measured = tuned.tried.iter().filter(|one| one.measured.is_some()).count();
-    assert!((3..=4).contains(&measured), "{measured} measured");
+    // How many depends on the predictions: three locations of the header, and at most three others.
+    assert!((3..=6).contains(&measured), "{measured} measured");
     assert!(tuned.chosen().measured.is_some());
 }
 
