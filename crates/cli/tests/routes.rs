@@ -198,7 +198,7 @@ async fn every_change_has_its_version_also_right_after_a_restart_of_the_node() {
         if number % 3 == 1 {
             cluster.kill_node(&home);
         }
-        // A write that was under way when the node died may have happened, so it is repeated.
+        // The client does not know whether the node did a write before it died, so it repeats the write.
         while let Err(error) = object.write(0, number.to_string()).await {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         }

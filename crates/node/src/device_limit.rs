@@ -7,11 +7,10 @@
 //!
 //! In a gateway to Ceph the targets are OSDs, and a request passes the device of its object's primary
 //! OSD. The layer does not see what the OSDs send to one another, so replicas cost nothing. Each
-//! gateway simulates devices of its own: an OSD is as slow as the limit says only if all IO passes
-//! one gateway.
+//! gateway simulates devices of its own, so a limit holds only if all IO passes one gateway.
 //!
-//! Requests on nacre's own maps pass at once. Otherwise an overloaded target that keeps such a map
-//! would delay the rules that relieve it.
+//! Requests on nacre's own maps are not delayed. Otherwise an overloaded target that keeps the map of
+//! rules would delay the rules that relieve it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -64,8 +64,8 @@ pub fn findings(
             if switch != EVERY_SWITCH && switch != target.as_str() {
                 continue;
             }
-            // Every pool that a rule names counts as existing. No IO comes to one that does not. The
-            // beginning of a name counts too, because it is a name itself.
+            // The analysis takes every pool that a rule names for one that exists. If a rule has only the
+            // beginning of a pool's name, the analysis takes this beginning for a pool.
             let pools = rules.iter().filter_map(|rule| pool_of(&rule.header.object));
             network.topology.pools.extend(pools.filter_map(|pool| pool.parse().ok()));
             let Some(application) = rules.first().map(|rule| rule.application.clone()) else {

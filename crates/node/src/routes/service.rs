@@ -280,7 +280,7 @@ impl Service for RouteService {
     }
 
     fn only_waits(&self, method: &str) -> bool {
-        // The switch waits for a run of a program, which does not depend on this call.
+        // The controller runs the program even if this call is dropped.
         method == "ask-controller"
     }
 }

@@ -65,8 +65,8 @@ struct Plan {
 const LONG: Plan =
     Plan { usual: 6, burst: 14, after: 6, burst_rate: 250, objects_of_victim: OBJECTS / 3 };
 const SHORT: Plan = Plan { usual: 4, burst: 7, after: 3, ..LONG };
-/// On Ceph all routed bytes go to other OSDs than the overloaded one: half of them to each of two
-/// OSDs, which serve them with some room to spare. The burst outlasts the faults.
+/// On Ceph two other OSDs store the routed bytes, half each. Neither is overloaded by them. The burst
+/// lasts longer than the faults.
 const LONG_ON_CEPH: Plan =
     Plan { burst: 30, burst_rate: 200, objects_of_victim: OBJECTS / 2, ..LONG };
 const SHORT_ON_CEPH: Plan = Plan { usual: 4, burst: 7, after: 3, ..LONG_ON_CEPH };

@@ -49,7 +49,7 @@ pub(in super::super) struct ApplicationsTask {
     pub programs: LiveControls,
     pub faults: KindFaults,
     pub reports: Arc<Reports>,
-    /// The IO of all switches that waits for rules.
+    /// The IOs that wait at the controller.
     pub waiting: Arc<WaitingIos>,
     /// What the map `routes` says. The switch may be behind: it waits for IO in flight before it
     /// installs rules.
@@ -182,8 +182,8 @@ impl ApplicationController {
         if due.is_empty() {
             return Ok(());
         }
-        // After a run that has changed rules, the others wait for the next check. So the program that
-        // has waited longest is the first.
+        // If a program changes rules, the programs after it run at the next check. So the program runs
+        // first whose last run is longest ago.
         due.sort_by_key(|(_, running)| running.last.as_ref().map(|(last, _)| *last));
         let due: Vec<_> = due.into_iter().map(|(name, _)| name.clone()).collect();
         let counted = task.counted(routes).await;
@@ -257,8 +257,8 @@ impl ApplicationController {
         }
     }
 
-    /// Answers the IO that waited for a run, and returns how many there were. After a run without
-    /// effect, the IO waits for the next one.
+    /// Answers the IOs that waited for a run, and returns how many it answered. After a run without
+    /// effect, the IOs wait for the next run.
     fn settle(
         &self,
         task: &ApplicationsTask,

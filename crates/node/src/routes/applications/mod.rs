@@ -8,8 +8,8 @@
 //!    one run of one program.
 //! 4. New rules are analysed as those of `nacre route put`, and committed to the map `routes`, which
 //!    all switches follow.
-//! 5. [`waiting`] is the IO that rules send to the controller. It waits for a run of the program that
-//!    makes these rules.
+//! 5. [`waiting`] has the IOs that rules send to the controller. Each IO waits for a run of the program
+//!    that makes these rules.
 //! 6. [`report`] is what the controller says of itself.
 //!
 //! # Invariants

@@ -1,5 +1,9 @@
-//! `WaitingIos`: the IO of all switches that waits for rules, because rules send it to the
-//! controller. The service `route` adds to it, and the controller takes from it.
+//! `WaitingIos`: the queue of IOs that wait at the controller. When a rule sends an IO to the
+//! controller, the IO's switch adds it through the service `route`. The controller takes the IOs of an
+//! application out, runs the program of the application, and answers the switches.
+//!
+//! **Invariant:** each IO in the queue is answered, or its switch learns that this node is not the
+//! controller any more.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +13,9 @@ use nacre_route::WaitingIo;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-/// The most IO that waits at the controller. The switches of further IO ask again.
+/// The most IOs that wait at the controller. The switches of further IOs ask again.
 const MAX_WAITING: usize = 16_384;
-/// The most IO that a program gets in one run, so that a run stays within its budget.
+/// The most IOs that a program gets in one run, so that a run stays within its budget.
 const MAX_WAITING_IN_A_RUN: usize = 256;
 
 /// The question of a switch: an IO waits for a rule of an application.
@@ -30,7 +34,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Answers the switch. It may have given up.
+    /// Answers the switch. The switch may have given up.
     pub fn answer(self, answer: Result<u64>) {
         let _ = self.answer.send(answer);
     }
@@ -86,15 +90,15 @@ impl WaitingIos {
         *self.lock() = State::default();
     }
 
-    /// The applications for whose rules IO waits.
+    /// The applications for whose rules an IO waits.
     pub(super) fn applications(&self) -> BTreeSet<ApplicationName> {
         let mut state = self.lock();
-        // Some switches do not wait any more.
+        // Drop IOs whose switches do not wait any more.
         state.queue.retain(|one| !one.answer.is_closed());
         state.queue.iter().map(|one| one.application.clone()).collect()
     }
 
-    /// Takes out the first IO that waits for rules of an application.
+    /// Takes out the first IOs that wait for rules of an application.
     pub(super) fn take(&self, application: &ApplicationName) -> Vec<Waiting> {
         let mut state = self.lock();
         let (mut taken, mut left) = (vec![], VecDeque::new());
@@ -108,7 +112,7 @@ impl WaitingIos {
         taken
     }
 
-    /// Puts IO back that was taken out. It waits for the next run.
+    /// Returns IOs to the front of the queue. They wait for the next run.
     pub(super) fn put_back(&self, taken: Vec<Waiting>) {
         let mut state = self.lock();
         if state.is_controller {
