@@ -1,14 +1,20 @@
-//! Keeps versions of objects, if a rule has the destination `versions N`. Before a change, the home
-//! makes a snapshot of the object, in the transaction that changes it. Then it drops the oldest
-//! versions beyond N, in the background.
+//! Keeps versions of objects, if a rule has the destination `versions N`. The switch calls this module
+//! for each request that may change such an object.
+//!
+//! 1. Changes of one object take turns ([`Turn`]).
+//! 2. The home makes a snapshot of the object, in the transaction that changes it.
+//! 3. The client gets its reply. Then the home drops the oldest versions beyond N, and the next change
+//!    begins.
 //!
 //! A version is a snapshot whose name is [`VERSION`] and the time in microseconds, with all digits.
 //! So the names sort by age, unless the clock was set back.
 //!
-//! **Invariant:** no change without its version. If the snapshot cannot be made, the change fails. A
-//! change of an object that does not exist needs no version.
+//! # Invariants
+//!
+//! - An object is not changed without a version of its former state. If the home cannot make the
+//!   snapshot, the change fails. A change that creates the object needs no version.
+//! - When a change begins, the object has N versions at most, unless the home could not drop others.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,10 +25,9 @@ use nacre_object::{
 };
 use nacre_route::limits::MAX_VERSIONS;
 use nacre_route::{Destination, FastHashMap, Io, RuleId, RuleTable, Span, touches};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use super::NodeSwitch;
-use super::background::background;
 use super::concern::FreePass;
 
 /// What the names of versions begin with.
@@ -31,13 +36,10 @@ const VERSION: &str = "version-";
 const DIGITS: usize = 20;
 /// The most ops that a version adds to a request.
 const ADDED_OPS: usize = 2;
-/// If an object has so many versions too many, a change waits until they are dropped. Otherwise
-/// changes that are faster than the background work would fill the object's snapshots.
-const MAX_SURPLUS: usize = 8;
 /// How often the switch tries to change an object that others create or remove meanwhile.
 const ATTEMPTS: usize = 3;
 
-const _: () = assert!(MAX_VERSIONS as usize + MAX_SURPLUS + 1 < MAX_SNAPSHOTS);
+const _: () = assert!((MAX_VERSIONS as usize) < MAX_SNAPSHOTS, "a change makes one more");
 
 /// What a switch knows about versions.
 #[derive(Debug, Default)]
@@ -46,26 +48,46 @@ pub(super) struct Versions {
     are_kept: AtomicBool,
     /// The time in the name of the version that was made last.
     last: AtomicU64,
-    /// The objects of which a task drops versions.
-    dropping: Mutex<HashSet<ObjectId>>,
-    /// The objects that are being changed. Their changes run one after the other, and the next one
-    /// waits until there are few enough versions.
+    /// The objects that are being changed.
     changing: Mutex<FastHashMap<ObjectId, Arc<AsyncMutex<()>>>>,
 }
 
-/// A change of an object that runs, or waits for the one before it.
-struct Turn<'a> {
-    versions: &'a Versions,
-    object: &'a ObjectId,
+/// The turn of one change of an object. The next change begins when this value is dropped.
+struct Turn {
+    switch: Arc<NodeSwitch>,
+    object: ObjectId,
     lock: Arc<AsyncMutex<()>>,
+    /// `None` while the change waits for its turn.
+    guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl Drop for Turn<'_> {
+impl Turn {
+    async fn wait(switch: &Arc<NodeSwitch>, object: &ObjectId) -> Self {
+        let (switch, object) = (Arc::clone(switch), object.clone());
+        let lock = Arc::clone(switch.versions().changing().entry(object.clone()).or_default());
+        let mut turn = Self { switch, object, lock, guard: None };
+        turn.guard = Some(Arc::clone(&turn.lock).lock_owned().await);
+        turn
+    }
+
+    /// Drops versions of the object, and ends the turn. If a version cannot be dropped, the next change
+    /// tries again.
+    async fn drop_versions(self, header: IoHeader, versions: Vec<SnapshotName>) {
+        for snapshot in versions {
+            if let Ok(removal) = with_op(&header, Op::SnapshotRemove { snapshot }) {
+                let _ = self.switch.base().submit(removal).await;
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
     fn drop(&mut self) {
-        let mut changing = self.versions.changing();
-        // The map has one reference, and this has the other.
+        self.guard = None;
+        let mut changing = self.switch.versions().changing();
+        // If nobody waits, only the map and this value have the lock.
         if Arc::strong_count(&self.lock) == 2 {
-            changing.remove(self.object);
+            changing.remove(&self.object);
         }
     }
 }
@@ -86,7 +108,7 @@ impl Versions {
         SnapshotName::new(format!("{VERSION}{time:0DIGITS$}"))
     }
 
-    /// The next names are later than these, even if the clock was set back.
+    /// Makes later names sort after these, even if the clock was set back.
     fn note_names(&self, all: &[SnapshotName]) {
         let times = all.iter().filter(|name| is_version(name));
         let times = times.filter_map(|name| name.as_str().strip_prefix(VERSION)?.parse().ok());
@@ -95,17 +117,8 @@ impl Versions {
         }
     }
 
-    fn turn<'a>(&'a self, object: &'a ObjectId) -> Turn<'a> {
-        let lock = Arc::clone(self.changing().entry(object.clone()).or_default());
-        Turn { versions: self, object, lock }
-    }
-
     fn changing(&self) -> MutexGuard<'_, FastHashMap<ObjectId, Arc<AsyncMutex<()>>>> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn dropping(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
-        self.dropping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,6 +132,18 @@ fn changes_object(op: &Op) -> bool {
 fn is_version(name: &SnapshotName) -> bool {
     let time = name.as_str().strip_prefix(VERSION);
     time.is_some_and(|time| time.len() == DIGITS && time.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Other ops on the object of a request, from the same client.
+fn with_ops(header: &IoHeader, ops: Vec<Op>) -> Result<Request> {
+    let mut request = Request::new(header.object.clone(), ops)?;
+    let (access, range) = (request.header.access, request.header.range);
+    request.header = IoHeader { access, range, ..header.clone() };
+    Ok(request)
+}
+
+fn with_op(header: &IoHeader, op: Op) -> Result<Request> {
+    with_ops(header, vec![op])
 }
 
 /// The versions that are too many, the oldest first. `made` is the one that was just made.
@@ -210,8 +235,7 @@ impl NodeSwitch {
             return Err(Error::unsupported(text).on(object).hint("send several requests"));
         }
         self.core().note_decided(rule);
-        let turn = self.versions().turn(object);
-        let _running = turn.lock.lock().await;
+        let turn = Turn::wait(self, object).await;
         let failed = |error: &Error, kind: ErrorKind, op: &Op| {
             error.kind() == kind && error.operation() == Some(op.name())
         };
@@ -224,13 +248,15 @@ impl NodeSwitch {
                     if let Some(OpResult::Snapshots(all)) = kept.into_iter().nth(1) {
                         self.versions().note_names(&all);
                         let surplus = surplus(all, &snapshot, count);
-                        self.drop_versions(object, surplus, count).await;
+                        if !surplus.is_empty() {
+                            tokio::spawn(turn.drop_versions(request.header, surplus));
+                        }
                     }
                     return Ok(reply);
                 }
                 Err(error) if failed(&error, ErrorKind::NotFound, &take) => {}
                 Err(error) if failed(&error, ErrorKind::Exhausted, &take) => {
-                    self.make_room(object, rule, error).await?;
+                    self.make_room(&request.header, rule, error).await?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -251,8 +277,12 @@ impl NodeSwitch {
     ///
     /// # Errors
     /// `Exhausted` if the object has no version, or is too large for a snapshot.
-    async fn make_room(&self, object: &ObjectId, rule: RuleId, cause: Error) -> Result<()> {
-        let all = self.snapshots(object).await?;
+    async fn make_room(&self, header: &IoHeader, rule: RuleId, cause: Error) -> Result<()> {
+        let listed = self.base().submit(with_op(header, Op::SnapshotList)?).await?;
+        let all = match listed.results.into_iter().next() {
+            Some(OpResult::Snapshots(all)) => all,
+            _ => vec![],
+        };
         let is_full = all.len() >= MAX_SNAPSHOTS;
         let oldest = all.into_iter().filter(is_version).min().filter(|_| is_full);
         let Some(oldest) = oldest else {
@@ -265,62 +295,14 @@ impl NodeSwitch {
                 "a rule of {application} keeps versions of this object, and no version can be made: {}",
                 cause.message()
             );
-            return Err(Error::exhausted(text).on(object).hint(format!(
+            return Err(Error::exhausted(text).on(&header.object).hint(format!(
                 "remove snapshots (nacre object snapshot rm), or the rule (nacre route rm {application})"
             )));
         };
-        self.remove_snapshots(object, vec![oldest]).await;
-        Ok(())
-    }
-
-    /// Drops versions of an object, the oldest first, until `count` are left: in the background, or
-    /// at once if they are many. What fails is done at the next change.
-    async fn drop_versions(
-        self: &Arc<Self>,
-        object: &ObjectId,
-        mut versions: Vec<SnapshotName>,
-        count: u32,
-    ) {
-        if versions.len() > MAX_SURPLUS {
-            self.remove_snapshots(object, versions).await;
-        } else if !versions.is_empty() && self.versions().dropping().insert(object.clone()) {
-            let (switch, object) = (Arc::clone(self), object.clone());
-            tokio::spawn(async move {
-                loop {
-                    switch.remove_snapshots(&object, versions.clone()).await;
-                    switch.versions().dropping().remove(&object);
-                    // Changes that were made meanwhile have left their surplus to this task.
-                    let all = switch.snapshots(&object).await.unwrap_or_default();
-                    let newest = all.iter().filter(|name| is_version(name)).max().cloned();
-                    let left = newest.map_or(vec![], |newest| surplus(all, &newest, count));
-                    // If nothing could be removed, the next change tries again.
-                    let is_stuck = left.first() == versions.first();
-                    if left.is_empty()
-                        || is_stuck
-                        || !switch.versions().dropping().insert(object.clone())
-                    {
-                        return;
-                    }
-                    versions = left;
-                }
-            });
-        }
-    }
-
-    async fn snapshots(&self, object: &ObjectId) -> Result<Vec<SnapshotName>> {
-        let listed = self.base().submit(background(object.clone(), Op::SnapshotList)?).await?;
-        match listed.results.into_iter().next() {
-            Some(OpResult::Snapshots(all)) => Ok(all),
-            _ => Ok(vec![]),
-        }
-    }
-
-    async fn remove_snapshots(&self, object: &ObjectId, snapshots: Vec<SnapshotName>) {
-        for snapshot in snapshots {
-            if let Ok(removal) = background(object.clone(), Op::SnapshotRemove { snapshot }) {
-                let _ = self.base().submit(removal).await;
-            }
-        }
+        self.base()
+            .submit(with_op(header, Op::SnapshotRemove { snapshot: oldest })?)
+            .await
+            .map(drop)
     }
 
     /// Runs ops, and then a request, as one transaction. Returns the reply to the request, and the
@@ -333,9 +315,7 @@ impl NodeSwitch {
     ) -> Result<(Reply, Vec<OpResult>)> {
         let count = before.len();
         let ops = before.into_iter().chain(request.ops.iter().cloned()).collect();
-        let mut whole = Request::new(request.header.object.clone(), ops)?;
-        let (access, range) = (whole.header.access, whole.header.range);
-        whole.header = IoHeader { access, range, ..request.header.clone() };
+        let whole = with_ops(&request.header, ops)?;
         let mut reply = self.run(next.clone(), whole, Some(Span::WHOLE)).await?;
         let results = reply.results.split_off(count.min(reply.results.len()));
         let kept = std::mem::replace(&mut reply.results, results);
