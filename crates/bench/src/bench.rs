@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 use crate::{
     Figure, append, balance_sequencers, balancer_model, balancer_tick, brados_call, brados_choose,
     brados_compile, brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call,
-    handover, migrate, object, propagate, read, recover, route_caches, route_recover,
+    handover, migrate, object, propagate, read, recover, route_caches, route_direct, route_recover,
     route_replicas, route_switch, route_tail, route_update, scale, sequencer, sequencer_caps,
     slo_decide, slo_keep, slo_overhead, slo_place, start, thesis, watch,
 };
@@ -75,6 +75,8 @@ pub enum Bench {
     RouteCaches,
     /// Reads of objects with copies beside reads of the objects alone.
     RouteReplicas,
+    /// Reads of routed bytes where they are beside reads through the home.
+    RouteDirect,
     /// The tail latency of a target in a burst, with and without routing.
     RouteTail,
     /// The bytes that a change of rules and statistics cost.
@@ -95,7 +97,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 33] = [
+    pub const ALL: [Bench; 34] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -121,6 +123,7 @@ impl Bench {
         Self::RouteRecover,
         Self::RouteCaches,
         Self::RouteReplicas,
+        Self::RouteDirect,
         Self::RouteTail,
         Self::RouteUpdate,
         Self::Propagate,
@@ -173,6 +176,7 @@ impl Bench {
             Self::RouteRecover => "route-recover",
             Self::RouteCaches => "route-caches",
             Self::RouteReplicas => "route-replicas",
+            Self::RouteDirect => "route-direct",
             Self::RouteTail => "route-tail",
             Self::RouteUpdate => "route-update",
             Self::Propagate => "propagate",
@@ -326,6 +330,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::RouteRecover => route_recover::run(setup, report).await,
         Bench::RouteCaches => route_caches::run(setup, report).await,
         Bench::RouteReplicas => route_replicas::run(setup, report).await,
+        Bench::RouteDirect => route_direct::run(setup, report).await,
         Bench::RouteTail => route_tail::run(setup, report).await,
         Bench::RouteUpdate => route_update::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,

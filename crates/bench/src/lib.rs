@@ -43,6 +43,7 @@ mod read;
 mod recover;
 mod redis_server;
 mod route_caches;
+mod route_direct;
 mod route_figures;
 mod route_recover;
 mod route_replicas;

@@ -297,7 +297,9 @@ async fn a_client_traces_a_sample_of_its_requests_to_the_disk() {
     let file = ClusterFile::read(cluster.folder()).unwrap();
     let spans = Spans::new(Arc::new(SystemClock::default()), Random::from_system());
     let sampling = Some(Sampling { spans: Arc::clone(&spans), one_in: 8 });
-    let client = Cluster::reach_with(&file, &ConnectOptions { sampling }).unwrap();
+    let client =
+        Cluster::reach_with(&file, &ConnectOptions { sampling, ..ConnectOptions::default() })
+            .unwrap();
     let object = client.object(&"data/o".parse().unwrap()).await.unwrap();
     // At distances of at most 14.
     let writes = 10 * 15;

@@ -21,6 +21,7 @@
 //! Every error is an [`Error`]. Its [`ErrorKind`] says what a program should do next.
 
 mod class_versions;
+mod client_switch;
 mod cluster;
 mod cluster_file;
 #[cfg(test)]

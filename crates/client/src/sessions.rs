@@ -16,6 +16,7 @@ use nacre_telemetry::Sampling;
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 use tokio::time::timeout;
 
+use crate::client_switch::ClientSwitch;
 use crate::cluster::{LogUse, Parts};
 use crate::cluster_file::{ClusterFile, NodeEntry, RoleName};
 use crate::gateway::Gateway;
@@ -34,6 +35,9 @@ pub struct ConnectOptions {
     /// Chooses requests of this client to trace down to the disk, although no caller asked for a
     /// trace. `None` chooses no requests.
     pub sampling: Option<Sampling>,
+    /// Reads routed bytes straight from the nodes that keep them, where rules have the option
+    /// `direct-reads`. A direct reply has the latest version of the object that this client knows.
+    pub direct_reads: bool,
 }
 
 /// A session with every node of a cluster. Cheap to clone.
@@ -44,6 +48,7 @@ struct Inner {
     file: ClusterFile,
     sessions: BTreeMap<NodeName, Session>,
     neighbours: Neighbours,
+    direct_reads: bool,
 }
 
 impl fmt::Debug for Sessions {
@@ -78,7 +83,8 @@ impl Sessions {
         };
         let sessions = file.nodes().iter().map(open).collect::<Result<_>>()?;
         let neighbours = Neighbours::default();
-        Ok(Self(Arc::new(Inner { file: file.clone(), sessions, neighbours })))
+        let direct_reads = connect.direct_reads;
+        Ok(Self(Arc::new(Inner { file: file.clone(), sessions, neighbours, direct_reads })))
     }
 
     /// Lets clients reach nodes of other folders on this computer, if a system such as Ceph keeps
@@ -109,7 +115,7 @@ impl Sessions {
     /// Those of [`Sessions::new`].
     pub fn parts(&self, own: &[PlacedTarget], clock: Arc<dyn Clock>) -> Result<Parts> {
         let targets = match self.0.file.engine() {
-            None => self.targets(own)?,
+            None => self.targets(own, &clock)?,
             Some(_) => self.gateways(own)?,
         };
         let sequencers = Arc::new(self.clone());
@@ -124,7 +130,7 @@ impl Sessions {
 
 impl Sessions {
     /// Nodes that keep each their objects.
-    fn targets(&self, own: &[PlacedTarget]) -> Result<Vec<PlacedTarget>> {
+    fn targets(&self, own: &[PlacedTarget], clock: &Arc<dyn Clock>) -> Result<Vec<PlacedTarget>> {
         let target = |node: &NodeEntry| {
             let target = target_of(node)?;
             let here = own.iter().find(|own| own.target.name == target.name);
@@ -132,11 +138,22 @@ impl Sessions {
                 Some(own) => own.clone(),
                 None => {
                     let remote = RemoteStore::new(self.session(&node.name)?.clone());
-                    PlacedTarget::new(target, Arc::new(remote))
+                    let placed = PlacedTarget::new(target, Arc::new(remote));
+                    match self.0.direct_reads {
+                        true => self.switched(placed, node.node_name()?, clock),
+                        false => placed,
+                    }
                 }
             })
         };
         self.0.file.with_role(RoleName::Storage).map(target).collect()
+    }
+
+    /// A target behind the switch of this client.
+    fn switched(&self, to: PlacedTarget, home: NodeName, clock: &Arc<dyn Clock>) -> PlacedTarget {
+        let (nodes, clock) = (self.clone(), Arc::clone(clock));
+        let stack = to.stack.wrapped_by(|next| ClientSwitch::new(next, home, nodes, clock));
+        PlacedTarget { stack, ..to }
     }
 
     /// Returns the gateways: the nodes through which any object can be reached. A process that is a

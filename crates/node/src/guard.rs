@@ -14,6 +14,7 @@ use nacre_registry::{EntityStanding, LiveEntities};
 
 use crate::node_service::NODE_SERVICE;
 use crate::roles::Admission;
+use crate::routes::{METHODS_OF_READERS, ROUTE_SERVICE};
 
 /// The guard of a node.
 #[derive(Debug)]
@@ -81,6 +82,12 @@ impl Standing for NodeStanding {
         match demand {
             // Where an object is kept is no secret: placement is a rule everybody can apply.
             Demand::Ask { service: NODE_SERVICE, method: "locate", .. } => Ok(()),
+            // The service checks that the entity may read the object.
+            Demand::Ask { service: ROUTE_SERVICE, method, .. }
+                if METHODS_OF_READERS.contains(&method) =>
+            {
+                Ok(())
+            }
             Demand::Ask { service, method, input } if self.admissions.contains_key(service) => {
                 self.entity.require(self.admissions[service](method, input)?)
             }

@@ -9,6 +9,7 @@
 //! | --- | --- | --- |
 //! | `write` | a [`RoutedWrite`] | nothing, or the greatest counter of newer changes |
 //! | `drop` | a [`RoutedDrop`] | nothing |
+//! | `read` | a [`RoutedRead`] | the bytes, if the object stores all of them; otherwise it fails (`stale`) |
 //! | `spans` | nothing | [`RoutedSpans`] |
 //!
 //! If the object stores newer changes of these bytes, `write` writes nothing and returns their
@@ -29,6 +30,7 @@ use nacre_object::{
     Result,
 };
 
+use crate::direct::covers;
 use crate::model::{ApplicationName, Span};
 
 /// The pool of the objects that store routed bytes. Clients can neither read, write nor list it.
@@ -48,6 +50,7 @@ pub fn routed_class() -> NativeClass {
         .brief()
         .method("write", ReadWrite, write)
         .method("drop", ReadWrite, drop_spans)
+        .method("read", ReadOnly, read)
         .method("spans", ReadOnly, spans)
 }
 
@@ -73,6 +76,15 @@ pub struct RoutedDrop {
     pub span: Span,
     /// Bytes of changes with greater counters are kept.
     pub counter: u64,
+}
+
+/// The input of `read`: routed bytes of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoutedRead {
+    /// The object that the client named.
+    pub home: ObjectId,
+    /// The bytes.
+    pub span: Span,
 }
 
 /// The output of `spans`: the routed bytes that an object stores.
@@ -139,6 +151,23 @@ impl RoutedDrop {
         let (start, end) = (take_u64(&mut input)?, take_u64(&mut input)?);
         let span = Span::new(start, end).ok_or_else(senseless)?;
         Ok(Self { span, counter: take_u64(&mut input)? })
+    }
+}
+
+impl RoutedRead {
+    /// Encodes the input of `read`.
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        put_text(&mut out, &self.home.to_string());
+        out.put_u64(self.span.start());
+        out.put_u64(self.span.end());
+        out.freeze()
+    }
+
+    fn decode(mut input: Bytes) -> Result<Self> {
+        let home = take_text(&mut input)?.parse()?;
+        let (start, end) = (take_u64(&mut input)?, take_u64(&mut input)?);
+        Ok(Self { home, span: Span::new(start, end).ok_or_else(senseless)? })
     }
 }
 
@@ -227,6 +256,20 @@ fn drop_spans(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Resul
         view.remove()?;
     }
     answer(Bytes::new())
+}
+
+fn read(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let RoutedRead { home, span } = RoutedRead::decode(input)?;
+    let elsewhere = || Error::stale(format!("the object does not store these bytes of {home}"));
+    if !view.exists()? || take_text(&mut view.map_header()?)? != home.to_string() {
+        return Err(elsewhere());
+    }
+    let stored = overlapping(view, span)?;
+    let stored: Vec<_> = stored.iter().map(|(span, _)| (span.start(), span.end())).collect();
+    match covers(&stored, span) {
+        true => answer(view.read(span.start(), span.length())?),
+        false => Err(elsewhere()),
+    }
 }
 
 fn spans(_: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
@@ -374,6 +417,38 @@ mod tests {
         let drop = RoutedDrop { span: Span::WHOLE, counter: 9 };
         drop_spans(drop.encode(), &mut object, &context()).unwrap();
         assert!(!object.exists().unwrap());
+    }
+
+    #[test]
+    fn a_read_gets_bytes_only_if_all_of_them_are_stored_for_its_object() {
+        let mut object = MemoryObject::default();
+        let read_of = |object: &mut MemoryObject, home: &str, start: u64, end: u64| {
+            let span = Span::new(start, end).unwrap();
+            let read = RoutedRead { home: home.parse().unwrap(), span };
+            read_output(super::read(read.encode(), object, &context()))
+        };
+        assert_eq!(read_of(&mut object, "data/x", 0, 1), None, "it does not exist");
+        put(&mut object, 0, 1, "aaaa");
+        put(&mut object, 4, 2, "bb");
+        put(&mut object, 8, 3, "cc");
+        assert_eq!(read_of(&mut object, "data/x", 1, 6).as_deref(), Some("aaabb"));
+        assert_eq!(read_of(&mut object, "data/x", 4, 9), None, "there is a gap");
+        assert_eq!(read_of(&mut object, "data/y", 0, 1), None, "they belong to another object");
+        let drop = RoutedDrop { span: Span::new(0, 2).unwrap(), counter: 9 };
+        drop_spans(drop.encode(), &mut object, &context()).unwrap();
+        assert_eq!(read_of(&mut object, "data/x", 1, 3), None);
+        assert_eq!(read_of(&mut object, "data/x", 2, 3).as_deref(), Some("a"));
+    }
+
+    /// The bytes of a read; `None` if it was refused as stale.
+    fn read_output(reply: Result<CallReply>) -> Option<String> {
+        match reply {
+            Ok(reply) => Some(String::from_utf8(reply.output.to_vec()).unwrap()),
+            Err(error) => {
+                assert_eq!(error.kind(), nacre_object::ErrorKind::Stale, "{error}");
+                None
+            }
+        }
     }
 
     #[test]

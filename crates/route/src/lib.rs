@@ -11,6 +11,7 @@ mod check;
 mod control;
 mod controller;
 mod copies;
+mod direct;
 mod endpoint;
 mod fast_hash;
 mod file;
@@ -39,9 +40,13 @@ pub use copies::{
     COPIED_CLASS, Copies, CopyDrop, CopyHead, CopySettings, CopyStep, CopySummary, CopyTag,
     CopyToDrop, CopyWrite, MakeFailure, Making, PlannedRead, ReadFailure, ReadFrom, copied_class,
 };
+pub use direct::{
+    ClientRoutes, DirectRead, DirectRules, DirectSource, NextRead, Permit, PermitAsk, Permits,
+    WhereAsk,
+};
 pub use endpoint::{
-    NAMED_OBJECTS, ROUTED_CLASS, ROUTED_POOL, RoutedDrop, RoutedSpans, RoutedWrite, outrun_by,
-    routed_class,
+    NAMED_OBJECTS, ROUTED_CLASS, ROUTED_POOL, RoutedDrop, RoutedRead, RoutedSpans, RoutedWrite,
+    outrun_by, routed_class,
 };
 pub use fast_hash::{FastHashMap, FastHashSet};
 pub use file::{

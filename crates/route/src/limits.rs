@@ -31,6 +31,19 @@ pub(crate) const ROUTE_BUDGET: nacre_program::Budget = nacre_program::Budget {
     memory_bytes: 1024 * 1024,
     output_bytes: 0,
 };
+/// How long a permit for direct reads lasts at the node that keeps the bytes. If that node does not
+/// answer, newer bytes elsewhere are not readable for so long.
+pub const DIRECT_LEASE: Duration = Duration::from_secs(10);
+/// The most permits for direct reads that a node has given at the same time. Each takes some hundred
+/// bytes.
+pub const MAX_PERMITS: usize = 65_536;
+/// The most spans of one permit. A client reads other spans through the home.
+pub const MAX_PERMIT_SPANS: usize = 256;
+/// The most objects of one home whose permits a client remembers.
+pub const MAX_CLIENT_PERMITS: usize = 4096;
+/// The most rules that a home tells its clients, so that the message stays small. Objects of further
+/// rules are read through the home.
+pub const MAX_DIRECT_RULES: usize = 1024;
 /// The most rules of an application that a control program makes. They are one value of a map.
 #[cfg(feature = "programs")]
 pub(crate) const MAX_CONTROL_RULES: usize = 512;

@@ -10,6 +10,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::NodeSwitch;
 use super::copies::CopiesStatus;
+use super::direct::DirectKeeper;
 use super::in_force::InForce;
 use super::tally::OTHER_APPLICATIONS;
 use crate::metrics::page::{Page, bytes, plain};
@@ -22,6 +23,7 @@ const MAX_COUNTED_PROGRAMS: usize = 64;
 pub(super) struct RoutesCollector {
     pub switch: Arc<NodeSwitch>,
     pub in_force: Arc<InForce>,
+    pub direct: Arc<DirectKeeper>,
 }
 
 /// The values at one moment.
@@ -38,6 +40,8 @@ struct Values {
     held: u64,
     in_doubt: u64,
     copies: CopiesStatus,
+    permits: u64,
+    direct_reads: u64,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +58,7 @@ impl RoutesCollector {
         let mut values = Values {
             target: self.switch.locations().own().to_string(),
             epoch: self.in_force.progress().rules_epoch,
+            direct_reads: self.direct.served(),
             ..Values::default()
         };
         for (name, decided, failed) in self.switch.programs().all_counts() {
@@ -94,6 +99,7 @@ impl RoutesCollector {
         (values.in_flight, values.held) = (in_flight as u64, held as u64);
         values.in_doubt = core.doubts.len() as u64;
         values.copies = core.copies.summary().into();
+        values.permits = core.permitted.given;
         (values.followed, values.split) = (core.tally.followed, core.tally.split);
     }
 }
@@ -134,6 +140,10 @@ impl Values {
         page.counters(plain("route_program_decisions", help), self.of_programs(|of| of.0))?;
         let help = "IO that failed because a route program failed";
         page.counters(plain("route_program_failures", help), self.of_programs(|of| of.1))?;
+        let help = "Permits for direct reads that the switch gave";
+        page.counters(plain("route_permits", help), of_switch(self.permits))?;
+        let help = "Direct reads of bytes that this node keeps for others";
+        page.counters(plain("route_direct_reads", help), of_switch(self.direct_reads))?;
         self.encode_copies(page)
     }
 

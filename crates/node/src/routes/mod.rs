@@ -20,7 +20,8 @@
 //!    keep the objects, [`rados_locations`] on Ceph. [`report`] and [`trace`] show what the switch
 //!    does.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
-//! 6. [`copies`]: copies of objects for reads. [`versions`]: former states of objects.
+//! 6. [`copies`]: copies of objects for reads. [`versions`]: former states of objects. [`direct`]:
+//!    reads of routed bytes by clients that have a switch of their own.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
 //!    [`analysis`] checks the rules as a whole. [`controller_asks`] is how a switch asks the
 //!    controller for rules about an IO.
@@ -44,6 +45,7 @@ mod concern;
 mod control;
 mod controller_asks;
 mod copies;
+mod direct;
 mod follower;
 mod gateways;
 mod homes;
@@ -81,6 +83,7 @@ use nacre_clock::Clock;
 use nacre_object::NodeName;
 use nacre_registry::KindFaults;
 use nacre_route::LiveControls;
+use nacre_slo::NodeSlo;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -95,6 +98,7 @@ pub use self::onward::Onward;
 pub use self::programs::RoutePrograms;
 pub use self::report::{AppliedProgram, AppliedRule, RouteStatus, RouteWay};
 pub use self::routed_locations::RoutedLocations;
+pub(crate) use self::service::METHODS_OF_READERS;
 pub use self::service::ROUTE_SERVICE;
 pub use self::state::{EVERY_SWITCH, RouteMap, RouteState, StartedApplication};
 pub use self::supported::{
@@ -104,6 +108,7 @@ pub use self::supported::{
 use self::applications::{ApplicationsTask, ControllerCollector, Reports, WaitingIos};
 use self::controller_asks::ControllerLink;
 use self::copies::CopyStore;
+use self::direct::DirectKeeper;
 use self::in_force::InForce;
 use self::metrics::RoutesCollector;
 use self::service::RouteService;
@@ -126,6 +131,8 @@ pub(crate) struct RouteContext<'a> {
     pub clock: &'a Arc<dyn Clock>,
     /// The caches of reads, unless the node is a gateway to Ceph.
     pub caches: Option<Arc<NodeCache>>,
+    /// The promised latencies, unless the node is a gateway to Ceph.
+    pub slo: Option<Arc<NodeSlo>>,
     /// The other gateways to Ceph, if the node is one.
     pub gateways: Option<Arc<Gateways>>,
     /// The control programs that are live on the node.
@@ -147,6 +154,7 @@ impl RouteRuntime {
             incarnation,
             clock,
             caches,
+            slo,
             gateways,
             controls,
             control_faults,
@@ -155,6 +163,7 @@ impl RouteRuntime {
         let in_force = Arc::new(InForce::new(switch.locations().own().to_string()));
         let reports = Arc::new(Reports::default());
         let waiting = Arc::new(WaitingIos::default());
+        let direct = Arc::new(DirectKeeper::new(Arc::clone(&switch), slo));
         let service = RouteService {
             switch: Arc::clone(&switch),
             caches: caches.clone(),
@@ -162,12 +171,14 @@ impl RouteRuntime {
             reports: Arc::clone(&reports),
             waiting: Arc::clone(&waiting),
             copies: CopyStore::new(Arc::clone(&switch)),
+            direct: Arc::clone(&direct),
             terms: Mutex::default(),
         };
         offer.service(ROUTE_SERVICE, Arc::new(service));
         offer.metrics(RoutesCollector {
             switch: Arc::clone(&switch),
             in_force: Arc::clone(&in_force),
+            direct,
         });
         offer.metrics(ControllerCollector(Arc::clone(&reports)));
         let maps = cluster.maps().clone();

@@ -202,6 +202,7 @@ impl NodeSwitch {
             let mut core = self.core();
             let core = &mut *core;
             core.tally.begin_rules(core.switch.table());
+            core.permitted.note_rules(core.switch.table());
             let mut rules = core.switch.table().rules().map(|(_, rule)| rule);
             let has_homes = rules.any(|rule| rule.header.home.is_some());
             self.has_homes.store(has_homes, Ordering::Relaxed);

@@ -15,6 +15,7 @@ use nacre_route::{
 use tokio::time::{Instant, sleep};
 
 use super::NodeSwitch;
+use super::direct::settle_or_wait;
 use super::routed_locations::RoutedLocation;
 use super::service::{Question, ROUTE_SERVICE};
 use super::switch_core::Doubt;
@@ -147,6 +148,7 @@ impl PieceWork {
                 let span = Span::new(*offset, offset.saturating_add(*length));
                 let span =
                     span.ok_or_else(|| Error::invalid("a read of no bytes is not routed"))?;
+                settle_or_wait(switch, &self.request.header, span, &place).await;
                 let data = self.read(switch, &place, span).await?;
                 let version = self.version_for_read(switch).await?;
                 let results = vec![OpResult::Data(data)];
@@ -366,7 +368,7 @@ async fn settle_doubts(switch: &NodeSwitch, header: &IoHeader, span: Span) -> Re
     settle(switch, header, |doubt| doubt.span.overlaps(span)).await
 }
 
-async fn settle_doubts_elsewhere(
+pub(super) async fn settle_doubts_elsewhere(
     switch: &NodeSwitch,
     header: &IoHeader,
     span: Span,

@@ -64,6 +64,12 @@ pub struct RouteStatus {
     /// The copies of the target's objects.
     #[serde(default)]
     pub copies: CopiesStatus,
+    /// Permits for direct reads that the switch has given since the node started.
+    #[serde(default)]
+    pub permits: u64,
+    /// Direct reads that the node has served since it started.
+    #[serde(default)]
+    pub direct_reads: u64,
 }
 
 /// The rule that decides about some bytes of an IO, and their destination.

@@ -6,6 +6,10 @@
 //! | `write`, `drop` | a [`Question`] (object, term and sender), then the input of that method of the class `routed` | the output of the method |
 //! | `read` | a [`Question`] with a span | the bytes |
 //! | `forward` | a [`Question`] whose payload is an `ObjectRequest` of the protocol | an `ObjectReply`: the request of a client of another gateway to Ceph |
+//! | `direct-rules` | – | [`DirectRules`](nacre_route::DirectRules) in JSON: the rules that allow [direct reads](super::direct) |
+//! | `where` | a [`WhereAsk`] in JSON, of a client | a [`Permit`] in JSON |
+//! | `permit` | a [`PermitAsk`] in JSON, of the switch that is the home of the bytes | nothing |
+//! | `direct-read` | a [`DirectRead`](nacre_route::DirectRead) | the bytes |
 //! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: the bytes that this node keeps for the objects of one target |
 //! | `copy-write`, `copy-drop`, `copy-read`, `copies` | see [`CopyStore`] | the copies that this node keeps for reads |
 //! | `status` | – | a [`RouteStatus`] in JSON |
@@ -27,14 +31,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::{Error, IoHeader, ObjectId, Op, ProgramName, Request, Result};
-use nacre_route::{Declared, Destination, Io, ObjectMatch, Rule, RuleTable, Span};
+use nacre_route::{
+    Declared, Destination, Io, ObjectMatch, Permit, PermitAsk, Rule, RuleTable, Span, WhereAsk,
+};
 use nacre_wire::{Caller, Service};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 
 use super::NodeSwitch;
 use super::applications::{Reports, WaitingIos};
 use super::copies::CopyStore;
+use super::direct::{DirectKeeper, check_reader};
 use super::gateways;
 use super::in_force::{InForce, RouteProgress};
 use super::kept_bytes::{FoundAsk, FoundPage};
@@ -45,6 +53,9 @@ use crate::cache::NodeCache;
 
 /// The name of the service.
 pub const ROUTE_SERVICE: &str = "route";
+/// The methods that every client may call. The service checks that the client may read the object.
+pub(crate) const METHODS_OF_READERS: [&str; 3] = ["direct-rules", "where", "direct-read"];
+
 /// A switch's question about bytes that it has sent to this node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Question {
@@ -140,6 +151,7 @@ pub(super) struct RouteService {
     pub reports: Arc<Reports>,
     pub waiting: Arc<WaitingIos>,
     pub copies: CopyStore,
+    pub direct: Arc<DirectKeeper>,
     /// For each switch, by the name of its target: the lowest term under which it may still send
     /// requests. The node holds a read lock on the term while it serves a request.
     pub terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
@@ -155,11 +167,24 @@ impl RouteService {
         let question = Question::decode(input)?;
         let term = self.term_of(&question.home_target);
         let term = term.read().await;
-        if question.term < *term {
-            return Err(Error::stale("the switch that sent this request has restarted since")
-                .on(&question.object));
+        check_term(question.term, *term, &question.object)?;
+        if method == "drop" {
+            self.direct.revoke(&question.object)?;
         }
         self.switch.serve_kept(method, &question).await
+    }
+
+    async fn permit(&self, ask: PermitAsk) -> Result<()> {
+        let term = self.term_of(&ask.home_target);
+        let term = term.read().await;
+        check_term(ask.term, *term, &ask.object)?;
+        self.direct.give(ask)
+    }
+
+    async fn permit_of(&self, caller: &Caller, ask: &WhereAsk) -> Result<Permit> {
+        let object = ask.object.parse()?;
+        check_reader(caller, &object)?;
+        self.switch.permit(&object, ask).await
     }
 
     async fn found(&self, ask: &FoundAsk) -> Result<FoundPage> {
@@ -167,6 +192,7 @@ impl RouteService {
             let term = self.term_of(&ask.home_target);
             let mut term = term.write().await;
             *term = ask.term.max(*term);
+            self.direct.revoke_all_of(&ask.home_target);
         }
         self.switch.kept_for(&ask.home_target, ask.after.as_ref()).await
     }
@@ -210,6 +236,8 @@ impl RouteService {
             in_doubt: core.doubts.len(),
             requests: self.switch.requests(),
             copies: core.copies.summary().into(),
+            permits: core.permitted.given,
+            direct_reads: self.direct.served(),
         }
     }
 
@@ -236,30 +264,28 @@ impl RouteService {
 
 #[async_trait]
 impl Service for RouteService {
-    async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
+    async fn ask(&self, caller: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
         match method {
+            "direct-read" => self.direct.read(caller, input).await,
+            "direct-rules" => json(&self.switch.direct_rules()),
+            "where" => json(&self.permit_of(caller, &from_json(&input)?).await?),
+            "permit" => {
+                self.permit(from_json(&input)?).await?;
+                Ok(Bytes::new())
+            }
             "write" | "drop" | "read" => self.serve(method, input).await,
             "copy-write" | "copy-drop" | "copy-read" => self.copies.serve(method, input).await,
             "forward" => gateways::answer(&self.switch, input).await,
             "copies" => json(&self.copies.list(&input).await?),
-            "found" => {
-                let ask = serde_json::from_slice(&input)
-                    .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
-                json(&self.found(&ask).await?)
-            }
+            "found" => json(&self.found(&from_json(&input)?).await?),
             "status" => json(&self.status()),
             "statistics" => {
-                let objects: Vec<String> = serde_json::from_slice(&input)
-                    .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
+                let objects: Vec<String> = from_json(&input)?;
                 let objects = objects.iter().map(|text| ObjectMatch::parse(text));
                 json(&self.switch.statistics(&objects.collect::<Result<Vec<_>>>()?).await?)
             }
             "controller" => json(&self.reports.report()),
-            "ask-controller" => {
-                let question = serde_json::from_slice(&input)
-                    .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))?;
-                json(&self.waiting.ask(question).await?)
-            }
+            "ask-controller" => json(&self.waiting.ask(from_json(&input)?).await?),
             "caches" => match &self.caches {
                 Some(caches) => json(&caches.report()),
                 None => Err(Error::unsupported("gateways to Ceph cache no reads")),
@@ -283,6 +309,21 @@ impl Service for RouteService {
         // The controller runs the program even if this call is dropped.
         method == "ask-controller"
     }
+}
+
+/// Refuses a request that a switch sent before it restarted.
+fn check_term(sent_under: u64, lowest: u64, object: &str) -> Result<()> {
+    match sent_under < lowest {
+        true => {
+            Err(Error::stale("the switch that sent this request has restarted since").on(object))
+        }
+        false => Ok(()),
+    }
+}
+
+fn from_json<T: DeserializeOwned>(input: &[u8]) -> Result<T> {
+    serde_json::from_slice(input)
+        .map_err(|cause| Error::invalid(format!("the input is malformed: {cause}")))
 }
 
 fn json(value: &impl Serialize) -> Result<Bytes> {

@@ -27,6 +27,9 @@ pub fn check_supported(rule: &Rule) -> Result<()> {
 /// `Unsupported`.
 pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
     let (reason, hint) = match &rule.destination {
+        _ if rule.options.has_direct_reads => {
+            ("clients reach all bytes through a gateway", "leave out direct-reads")
+        }
         Destination::Scatter(_) => (
             "they make no copies of objects",
             "RADOS keeps copies of objects by itself; leave the rule out",
@@ -126,7 +129,8 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
             ));
         }
     }
-    let follows = Options { follow: rule.options.follow, ..Options::default() };
+    let has_direct_reads = rule.options.has_direct_reads;
+    let follows = Options { follow: rule.options.follow, has_direct_reads, ..Options::default() };
     match rule.options.follow {
         Follow::No => Some((
             "reads would miss what it sends elsewhere",
@@ -136,9 +140,10 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
             "every object has one switch, which need not agree with others",
             "write follow in place of follow-everywhere",
         )),
-        Follow::Here if rule.options != follows => {
-            Some(("no node executes its options yet", "leave out all options but follow"))
-        }
+        Follow::Here if rule.options != follows => Some((
+            "no node executes its options yet",
+            "leave out all options but follow and direct-reads",
+        )),
         Follow::Here => None,
     }
 }
@@ -245,6 +250,7 @@ mod tests {
             "entity:alice w data/a* 0..4KiB -> pool nacre.routed follow",
             "tenant:gold w data/a*b -> target storage.1 follow",
             "* w data/a -> object nacre.routed/named/a follow",
+            "* w data/a* -> pool nacre.routed follow direct-reads",
             "* * data/b -> home",
             "* w data/a* -> program spread follow",
             "* r data/a* -> one storage.0,storage.1 least-loaded",

@@ -12,6 +12,7 @@ use nacre_route::{
 };
 use tokio::sync::oneshot;
 
+use super::direct::Permitted;
 use super::homes::Homes;
 use super::live_io::Live;
 use super::pieces::{PieceWork, span_of};
@@ -26,6 +27,7 @@ pub(super) struct Core {
     pub orders: HashMap<u64, oneshot::Sender<OrderAnswer>>,
     pub tally: Tally,
     pub homes: Homes,
+    pub permitted: Permitted,
     /// The copies of this target's objects on other targets.
     pub copies: Copies,
     /// Writes that may have arrived at a place where reads do not look for them.
@@ -50,6 +52,7 @@ impl Core {
             orders: HashMap::new(),
             tally: Tally::default(),
             homes: Homes::default(),
+            permitted: Permitted::default(),
             copies,
             doubts: vec![],
         }

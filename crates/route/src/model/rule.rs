@@ -72,6 +72,8 @@ pub struct Options {
     pub is_write_through: bool,
     /// Caches on the path store nothing of this IO.
     pub is_uncached: bool,
+    /// Clients may read the routed bytes straight from the node that keeps them.
+    pub has_direct_reads: bool,
 }
 
 impl Options {
@@ -89,10 +91,11 @@ impl Options {
                 "follow-everywhere" => options.follow = Follow::Everywhere,
                 "write-through" => options.is_write_through = true,
                 "no-cache" => options.is_uncached = true,
+                "direct-reads" => options.has_direct_reads = true,
                 _ => {
                     return Err(Error::invalid(format!("{word:?} is no option of a rule")).hint(
-                        "options are: follow, follow-everywhere, write-through, no-cache, reply-direct, \
-                         prepare-first-io",
+                        "options are: follow, follow-everywhere, direct-reads, write-through, no-cache, \
+                         reply-direct, prepare-first-io",
                     ));
                 }
             }
@@ -103,6 +106,10 @@ impl Options {
             )
             .hint("leave out reply-direct or follow"));
         }
+        if options.has_direct_reads && options.follow == Follow::No {
+            return Err(Error::invalid("direct-reads is about bytes that reads follow")
+                .hint("write: follow direct-reads"));
+        }
         Ok(options)
     }
 }
@@ -112,6 +119,7 @@ impl fmt::Display for Options {
         let words = [
             (self.follow == Follow::Here, " follow"),
             (self.follow == Follow::Everywhere, " follow-everywhere"),
+            (self.has_direct_reads, " direct-reads"),
             (self.is_write_through, " write-through"),
             (self.is_uncached, " no-cache"),
             (self.replies == Replies::Direct, " reply-direct"),

@@ -76,6 +76,12 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
                 lines.push(format!("{target}: the latest rules are not in force: {problem}"));
             }
             lines.extend(copies_line(status, out));
+            if (status.permits, status.direct_reads) != (0, 0) {
+                lines.push(format!(
+                    "{}: {} permits for direct reads were given; {} direct reads were served here",
+                    status.target, status.permits, status.direct_reads
+                ));
+            }
             lines.push(format!(
                 "{}: {} of {} objects lie elsewhere; {} IOs are in flight, {} wait; {} spans are in doubt; rules of epoch {}",
                 status.target,

@@ -110,6 +110,7 @@ impl OpenedRole for Storage {
         let gateway_of =
             |gateway: &Arc<CephGateway>| (gateway.engine.clone(), Arc::clone(node.clock));
         let observed = gateway.as_ref().map(gateway_of);
+        let own_slo = target.slo.clone();
         let slo = target
             .slo
             .map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), observed, offer));
@@ -133,6 +134,7 @@ impl OpenedRole for Storage {
                 incarnation: node.record.incarnation,
                 clock: node.clock,
                 caches,
+                slo: own_slo,
                 controls: node.classes.controls(),
                 control_faults: node.classes.control_faults(),
             };
