@@ -83,6 +83,10 @@ pub(crate) const CONTROL_BUDGET: nacre_program::Budget = nacre_program::Budget {
 /// The most versions of an object that a rule keeps. Each is a snapshot of the object, and half of an
 /// object's snapshots are left for others.
 pub const MAX_VERSIONS: u32 = nacre_object::limits::MAX_SNAPSHOTS as u32 / 2;
+/// The most snapshots of a prefix that a rule keeps. An object has room for as many of its users.
+pub const MAX_SNAPSHOT_NAMES: usize = nacre_object::limits::MAX_SNAPSHOTS / 2;
+/// The most bytes of such a name. All names that were used are one value of a map.
+pub const MAX_SNAPSHOT_NAME_BYTES: usize = 48;
 /// The most pieces into which rules may split one IO: enough for a rule about every 4 KiB of the
 /// longest request.
 pub const MAX_PIECES: usize = 4096;

@@ -85,6 +85,7 @@ const TAIL: &str = include_str!("../../../programs/control/tail.lua");
 const REPLICAS: &str = include_str!("../../../programs/control/replicas.lua");
 const CACHES: &str = include_str!("../../../programs/control/caches.lua");
 const FIRST_WRITE: &str = include_str!("../../../programs/control/first_write.lua");
+const SNAPSHOTS: &str = include_str!("../../../programs/control/snapshots.lua");
 const BUSIEST_TENANT: &str = include_str!("../../../programs/control/busiest_tenant.lua");
 
 #[test]
@@ -381,4 +382,20 @@ fn what_a_run_may_do_is_bounded() {
 #[test]
 fn an_application_of_one_s_own_fits_in_fifty_lines() {
     assert!(BUSIEST_TENANT.lines().count() <= 50);
+}
+
+#[test]
+fn snapshots_makes_a_snapshot_at_each_interval_and_keeps_the_last_ones() {
+    let mut bed = Bed::new(SNAPSHOTS, &[("prefix", "data/docs/"), ("minutes", "1"), ("keep", "2")]);
+    let mut seen = vec![];
+    for _ in 0..190 {
+        let [rule] = bed.run() else { panic!("one rule") };
+        assert_eq!(rule.switch, "every");
+        if seen.last() != Some(&rule.rule) {
+            seen.push(rule.rule.clone());
+        }
+    }
+    let names = ["auto-1", "auto-1,auto-61", "auto-61,auto-121", "auto-121,auto-181"];
+    assert_eq!(seen, names.map(|names| format!("* * data/docs/* -> snapshots {names}")));
+    assert_eq!(bed.told.len(), 4, "{:?}", bed.told);
 }

@@ -15,6 +15,7 @@ pub(super) struct Concern {
     all: Matches,
     following: Matches,
     copied: Matches,
+    kept: Matches,
 }
 
 /// Permits an IO to bypass the switch, because no rule concerns its object. The holder drops this
@@ -26,6 +27,10 @@ pub(super) struct FreePass(#[expect(dead_code, reason = "it is counted")] Arc<Co
 /// Whether a rule sends reads to copies.
 pub(super) fn is_scattering(rule: &&Rule) -> bool {
     matches!(rule.destination, Destination::Scatter(_))
+}
+
+fn keeps_snapshots(rule: &&Rule) -> bool {
+    matches!(rule.destination, Destination::Snapshots(_))
 }
 
 /// A set of objects, given by names, prefixes and patterns. The time of a lookup hardly depends on
@@ -49,6 +54,7 @@ impl Concern {
             all: Matches::of(objects.chain(record.followed.iter().map(|one| &one.object))),
             following: Matches::of(rules().filter(is_following).map(|rule| &rule.header.object)),
             copied: Matches::of(rules().filter(is_scattering).map(|rule| &rule.header.object)),
+            kept: Matches::of(rules().filter(keeps_snapshots).map(|rule| &rule.header.object)),
         }
     }
 
@@ -70,6 +76,11 @@ impl Concern {
     /// Whether a rule lets reads of an object go to copies.
     pub fn is_copied(&self, object: &ObjectId) -> bool {
         self.copied.contains(object)
+    }
+
+    /// Whether a rule keeps snapshots of an object.
+    pub fn is_kept(&self, object: &ObjectId) -> bool {
+        self.kept.contains(object)
     }
 
     /// Whether a rule lets writes of an object go elsewhere.

@@ -20,8 +20,8 @@
 //!    keep the objects, [`rados_locations`] on Ceph. [`report`] and [`trace`] show what the switch
 //!    does.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
-//! 6. [`copies`]: copies of objects for reads. [`versions`]: former states of objects. [`direct`]:
-//!    reads of routed bytes by clients that have a switch of their own.
+//! 6. [`copies`]: copies of objects for reads. [`versions`] and
+//!    [`snapshots`]: former states of objects. [`direct`]: reads of routed bytes by clients that have a switch of their own.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
 //!    [`analysis`] checks the rules as a whole. [`controller_asks`] is how a switch asks the
 //!    controller for rules about an IO.
@@ -67,12 +67,15 @@ mod report;
 mod routed_changes;
 mod routed_locations;
 mod service;
+mod snapshot_names;
+mod snapshots;
 mod state;
 mod statistics;
 mod supported;
 mod switch_core;
 mod tally;
 mod trace;
+mod turns;
 mod versions;
 mod work;
 

@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_object::{NodeName, ObjectId};
+use nacre_object::{NodeName, ObjectId, Op, Result};
 use nacre_route::{Destination, Span};
 use tokio::time::sleep;
 
 use super::NodeSwitch;
+use super::background::background;
 use super::pieces::MOVED_BYTES;
 
 /// Between looks for bytes to bring home.
@@ -49,6 +50,12 @@ struct Away {
 }
 
 impl NodeSwitch {
+    /// Brings some bytes home, as background work.
+    pub(super) async fn bring_home(self: &Arc<Self>, object: &ObjectId, span: Span) -> Result<()> {
+        let request = background(object.clone(), Op::Stat)?;
+        self.run(self.base().clone(), request, Some(span)).await.map(drop)
+    }
+
     /// Spans that lie elsewhere, or may lie there, although no rule sends writes of their objects
     /// away. Leaves out those of the nodes `but`.
     fn away(&self, most: usize, but: &BTreeSet<NodeName>) -> Vec<Away> {

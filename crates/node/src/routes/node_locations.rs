@@ -9,7 +9,8 @@
 //! | `object nacre.routed/named/X` | `named/X` |
 //!
 //! Copies for reads lie in the same pool, as `{TAG}copy:HOME/POOL/NAME`. `HOME` is the target of the
-//! copied object. No pool has a colon in its name, so no routed object has such a name.
+//! copied object. `{TAG}absent:POOL/NAME` notes at which [snapshots](super::snapshots) an object of the
+//! same node was absent. No pool has a colon in its name, so no routed object has such a name.
 //!
 //! As for all objects, placement computes the target from the name.
 
@@ -24,6 +25,7 @@ use super::routed_locations::{RoutedLocation, no_destination, no_target};
 
 const SPREAD: &str = "spread/";
 const COPY: &str = "copy:";
+const ABSENT: &str = "absent:";
 /// How many tags are tried at most for a target. With 256 targets of equal weight, the probability
 /// that none of these tags leads to a given target is 10^-28.
 const MAX_TAGS: u32 = 16_384;
@@ -88,6 +90,14 @@ impl NodeLocations {
         Ok(ObjectId::new(self.pool.clone(), ObjectName::new(format!("{tag}{rest}"))?))
     }
 
+    /// The object in which this node notes at which snapshots an object of its own was absent.
+    ///
+    /// # Errors
+    /// `Invalid` if the name would be too long.
+    pub(super) fn absence_marker(&self, object: &ObjectId) -> Result<ObjectId> {
+        self.tagged(&self.own, &format!("{ABSENT}{object}"))
+    }
+
     /// Which object keeps the copy of the object `home`, which is on this node, at another target.
     ///
     /// # Errors
@@ -133,7 +143,8 @@ impl NodeLocations {
             Destination::Home
             | Destination::Scatter(_)
             | Destination::Bypass(_)
-            | Destination::Versions(_) => return Ok(None),
+            | Destination::Versions(_)
+            | Destination::Snapshots(_) => return Ok(None),
             Destination::Target(target) => self.tagged(target, &home.to_string())?,
             Destination::Pool(_) => {
                 ObjectId::new(self.pool.clone(), ObjectName::new(format!("{SPREAD}{home}"))?)
@@ -160,7 +171,8 @@ impl NodeLocations {
         }
         let is_tagged = |tag: &&String| {
             let rest = name.strip_prefix(tag.as_str());
-            rest.is_some_and(|rest| rest.contains('/') && !rest.starts_with(COPY))
+            let is_other = |rest: &str| rest.starts_with(COPY) || rest.starts_with(ABSENT);
+            rest.is_some_and(|rest| rest.contains('/') && !is_other(rest))
         };
         let (target, _) = self.tags.iter().find(|(_, tag)| is_tagged(tag))?;
         Some(Destination::Target(target.clone()))

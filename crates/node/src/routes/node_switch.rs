@@ -9,8 +9,7 @@ use std::time::Duration;
 use nacre_clock::{Clock, Random};
 use nacre_host::HostTransport;
 use nacre_object::{
-    Error, IoHeader, ObjectId, Op, OpResult, Reply, Request, Result, Stack, Store, SwitchName,
-    TargetName,
+    Error, IoHeader, ObjectId, Op, Reply, Request, Result, Stack, Store, SwitchName, TargetName,
 };
 use nacre_route::{
     Copies, CopySettings, Destination, Event, IoId, ObjectMatch, Order, OrderAnswer, Outcome,
@@ -19,7 +18,6 @@ use nacre_route::{
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
-use super::background::background;
 use super::concern::{Concern, FreePass, Matches, is_scattering};
 use super::controller_asks::ControllerLink;
 use super::gateways::Router;
@@ -27,6 +25,7 @@ use super::live_io::Live;
 use super::onward::Onward;
 use super::routed_changes::RoutedChanges;
 use super::routed_locations::RoutedLocations;
+use super::snapshots::Snapshots;
 use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
 use super::switch_core::Core;
 use super::versions::Versions;
@@ -60,6 +59,7 @@ pub struct NodeSwitch {
     /// Whether an installed rule sends reads past a layer.
     has_bypass: AtomicBool,
     versions: Versions,
+    snapshots: Snapshots,
     /// The term of the installed rules; 0 until there are some.
     installed: watch::Sender<u64>,
     changes: broadcast::Sender<ObjectId>,
@@ -111,6 +111,7 @@ impl NodeSwitch {
             has_homes: AtomicBool::new(false),
             has_bypass: AtomicBool::new(false),
             versions: Versions::default(),
+            snapshots: Snapshots::default(),
             locations,
             programs,
             clock,
@@ -212,6 +213,7 @@ impl NodeSwitch {
             let has_bypass = has(|to| matches!(to, Destination::Bypass(_)));
             self.has_bypass.store(has_bypass, Ordering::Relaxed);
             self.versions.note_rules(table);
+            self.snapshots.note_rules();
             let scattering = core.switch.table().rules().map(|(_, rule)| rule);
             let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);
             let copied = Matches::of(scattering);
@@ -227,6 +229,10 @@ impl NodeSwitch {
 
     pub(super) fn versions(&self) -> &Versions {
         &self.versions
+    }
+
+    pub(super) fn snapshots(&self) -> &Snapshots {
+        &self.snapshots
     }
 
     pub(super) fn now_micros(&self) -> u64 {
@@ -320,6 +326,12 @@ impl NodeSwitch {
         concern.is_followed(object)
     }
 
+    /// Whether a rule keeps snapshots of an object.
+    pub(super) fn is_kept(&self, object: &ObjectId) -> bool {
+        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
+        concern.is_kept(object)
+    }
+
     /// A pass for an IO on an object without a rule about copies.
     pub(super) fn uncopied(&self, object: &ObjectId) -> Option<FreePass> {
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
@@ -336,6 +348,11 @@ impl NodeSwitch {
     ) -> Result<Reply> {
         let pass = self.until_versions_are_known(&request, pass).await;
         self.check_names(&request)?;
+        self.check_kept_names(&request)?;
+        if self.concerns_snapshots(&request) {
+            drop(pass);
+            return self.run(onward.usual, request, Some(Span::WHOLE)).await;
+        }
         if let Some(rule) = self.rule_with_versions(&request) {
             drop(pass);
             return self.change_and_keep(onward.usual, request, rule).await;
@@ -363,12 +380,6 @@ impl NodeSwitch {
             [Op::Write { data, .. }] if !data.is_empty() => self.run(next, request, None).await,
             _ => self.run(next, request, Some(Span::WHOLE)).await,
         }
-    }
-
-    /// Brings some bytes home, as background work.
-    pub(super) async fn bring_home(self: &Arc<Self>, object: &ObjectId, span: Span) -> Result<()> {
-        let request = background(object.clone(), Op::Stat)?;
-        self.run(self.base.clone(), request, Some(span)).await.map(drop)
     }
 
     pub(super) async fn run(
@@ -445,19 +456,6 @@ impl NodeSwitch {
             }
             _ => Ok(None),
         }
-    }
-
-    /// Returns size, time and version of an object from its home, the node that holds it. Bytes on
-    /// other nodes may lie beyond the end of the stream at home; the size includes them.
-    pub(super) async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
-        self.until_installed().await;
-        // Read this first: bytes that come home meanwhile are counted by the home's own `stat`.
-        let routed_end = self.core().routed_end(&request.header.object);
-        let mut reply = next.submit(request).await?;
-        if let Some(OpResult::Stat(stat)) = reply.results.first_mut() {
-            stat.size = stat.size.max(routed_end);
-        }
-        Ok(reply)
     }
 
     pub(super) async fn until_installed(&self) {

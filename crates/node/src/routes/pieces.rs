@@ -74,7 +74,9 @@ impl PieceWork {
             return (Outcome::Failed, Err(error));
         }
         switch.core().homes.remove(&object);
-        let reply = self.next.submit(self.request_of(self.ops.of(&self.request).to_vec())).await;
+        let ops = self.ops.of(&self.request).to_vec();
+        let request = Request { header: self.request.header.clone(), ops };
+        let reply = switch.run_with_snapshots(&self.next, request).await;
         // The bytes are home, even if the request failed there.
         (Outcome::Done, reply)
     }
@@ -305,8 +307,10 @@ impl PieceWork {
         ask(switch, &place.node, "read", question).await
     }
 
+    /// A request on the present state of the object.
     fn request_of(&self, ops: Vec<Op>) -> Request {
-        Request { header: self.request.header.clone(), ops }
+        let header = IoHeader { snapshot: None, ..self.request.header.clone() };
+        Request { header, ops }
     }
 }
 

@@ -1,14 +1,14 @@
-//! Answers a `read` together with a `stat` in one request. Clients send such requests to read whole
-//! objects.
+//! Answers `stat`, and a `read` together with a `stat` in one request. Clients send the latter to read
+//! whole objects.
 //!
-//! The request is not one IO of the pure switch, which routes only single reads and writes. So the
+//! Such a request is not one IO of the pure switch, which routes only single reads and writes. So the
 //! switch reads between two `stat`s. If the two return the same version and size, the bytes and the
 //! answer to `stat` belong to one state of the object. The reason is that each change at home
 //! raises the version, and routed bytes can only make the stream longer.
 
 use std::sync::Arc;
 
-use nacre_object::{Error, Op, OpResult, Reply, Request, Result, Stack};
+use nacre_object::{Error, Op, OpResult, Reply, Request, Result, Stack, Store};
 use nacre_route::Span;
 
 use super::NodeSwitch;
@@ -18,6 +18,19 @@ use super::NodeSwitch;
 const MAX_ATTEMPTS: u32 = 3;
 
 impl NodeSwitch {
+    /// Returns size, time and version of an object from its home, the node that holds it. Bytes on
+    /// other nodes may lie beyond the end of the stream at home; the size includes them.
+    pub(super) async fn stat(&self, next: &Stack, request: Request) -> Result<Reply> {
+        self.until_installed().await;
+        // Read this first: bytes that come home meanwhile are counted by the home's own `stat`.
+        let routed_end = self.core().routed_end(&request.header.object);
+        let mut reply = next.submit(request).await?;
+        if let Some(OpResult::Stat(stat)) = reply.results.first_mut() {
+            stat.size = stat.size.max(routed_end);
+        }
+        Ok(reply)
+    }
+
     /// Answers a request that consists of `read` and a `stat`, in this order. The bytes stay on the
     /// nodes to which rules have sent them.
     ///

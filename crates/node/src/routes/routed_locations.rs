@@ -142,6 +142,14 @@ impl RoutedLocations {
         self.nodes_only()?.copy_prefix(home_target)
     }
 
+    /// The object in which this node notes at which snapshots an object of its own was absent.
+    ///
+    /// # Errors
+    /// `Unsupported` on Ceph; `Invalid` if the name would be too long.
+    pub(super) fn absence_marker(&self, object: &ObjectId) -> Result<ObjectId> {
+        self.nodes_only()?.absence_marker(object)
+    }
+
     /// Whether an object stores a copy at this node.
     pub(super) fn is_copy(&self, object: &ObjectId) -> bool {
         self.nodes_only().is_ok_and(|locations| locations.is_copy(object))

@@ -6,6 +6,7 @@
 //! | `control/NAME` | a [`StartedApplication`]: a program makes the rules of this application |
 //! | `controller` | a `LeaseHolder`: the node that runs these programs |
 //! | `caches` | [`CacheSettings`] |
+//! | `snapshot-names` | [`UsedNames`]: the names of snapshots that rules have used |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,7 @@ use nacre_route::{APPLICATION_PREFIX, CONTROL_PREFIX, Rule, Settings, StoredAppl
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::snapshot_names::UsedNames;
 use super::supported::{
     MAX_APPLICATION_BYTES, check_put_by_hand, check_supported, check_supported_on_ceph,
 };
@@ -24,6 +26,7 @@ use crate::lease::LeaseHolder;
 
 const CONTROLLER_KEY: &str = "controller";
 const CACHES_KEY: &str = "caches";
+const SNAPSHOT_NAMES_KEY: &str = "snapshot-names";
 /// The most applications whose rules programs make. The controller runs them one after the other.
 pub const MAX_STARTED: usize = 32;
 /// The shortest and the longest time between two runs of a program, in seconds.
@@ -70,6 +73,7 @@ pub struct RouteState {
     pub(super) controller: Option<LeaseHolder>,
     /// How nodes cache reads, if they do.
     pub caches: Option<CacheSettings>,
+    used_names: UsedNames,
 }
 
 impl RouteState {
@@ -88,6 +92,8 @@ impl RouteState {
                 state.controller = Some(decode(key, value)?);
             } else if key == CACHES_KEY {
                 state.caches = Some(decode(key, value)?);
+            } else if key == SNAPSHOT_NAMES_KEY {
+                state.used_names = decode(key, value)?;
             }
         }
         Ok(state)
@@ -206,6 +212,13 @@ fn caches_change(state: &RouteState, settings: Option<&CacheSettings>) -> Result
     }
 }
 
+/// The change after which the names of snapshots in these rules count as used; none if they do so
+/// already.
+fn names_change(state: &RouteState, after: &[(String, Vec<Rule>)]) -> Result<Option<Change>> {
+    let used = state.used_names.with(&state.rules()?, after)?;
+    used.map(|used| Ok(Change::set(SNAPSHOT_NAMES_KEY, encode(&used)?))).transpose()
+}
+
 /// The change after which tenants have these shares of each node's cache.
 fn shares_change(state: &RouteState, shares: &BTreeMap<TenantName, u64>) -> Result<Vec<Change>> {
     let settings = state.caches.clone().ok_or_else(|| {
@@ -265,6 +278,7 @@ impl RouteMap {
             }
             let rules = after.rules()?;
             rules.iter().flat_map(|(_, rules)| rules).try_for_each(check_supported)?;
+            changes.extend(names_change(state, &rules)?);
             Ok(changes)
         })
         .await
@@ -384,6 +398,9 @@ impl RouteMap {
                 let order = state.order_of(name);
                 let stored = StoredApplication { order, ..application.clone() };
                 changes.push(Change::set(format!("{APPLICATION_PREFIX}{name}"), encode(&stored)?));
+                let mut after = state.clone();
+                after.applications.insert(name.clone(), stored);
+                changes.extend(names_change(state, &after.rules()?)?);
             }
             Ok(changes)
         };

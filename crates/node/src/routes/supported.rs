@@ -3,8 +3,8 @@
 use nacre_object::{Error, PoolName, Result};
 use nacre_registry::limits::MAX_VALUE_BYTES;
 use nacre_route::{
-    Ask, Destination, Follow, LayerName, NAMED_OBJECTS, ObjectMatch, Operation, Operations,
-    Options, ROUTED_POOL, Rule, Scatter, SourceMatch, Take,
+    Ask, Destination, Follow, Header, LayerName, NAMED_OBJECTS, ObjectMatch, Operation, Operations,
+    Options, ROUTED_POOL, Rule, Scatter, SourceMatch, Span, Take,
 };
 
 use crate::cache::CACHE_LAYER;
@@ -35,7 +35,9 @@ pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
             "RADOS keeps copies of objects by itself; leave the rule out",
         ),
         Destination::Bypass(_) => ("they cache nothing", "leave the rule out"),
-        Destination::Versions(_) => ("they make no snapshots", "leave the rule out"),
+        Destination::Versions(_) | Destination::Snapshots(_) => {
+            ("they make no snapshots", "leave the rule out")
+        }
         _ => return Ok(()),
     };
     let text = format!("gateways to Ceph cannot execute the rule \"{rule}\": {reason}");
@@ -92,6 +94,15 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         return (rule.options != Options::default())
             .then_some(("versions take no options", "leave the options out"));
     }
+    if matches!(rule.destination, Destination::Snapshots(_)) {
+        let Header { source, operations, span, .. } = &rule.header;
+        let is_for_all =
+            (source, *operations, *span) == (&SourceMatch::Any, Operations::ALL, Span::WHOLE);
+        return (!is_for_all || rule.options != Options::default()).then_some((
+            "a snapshot is of whole objects, whoever changes them",
+            "write the rule as: * * POOL/PREFIX* -> snapshots NAME,NAME",
+        ));
+    }
     if let Destination::Controller(ask) = rule.destination {
         return unsupported_controller(rule, ask);
     }
@@ -99,7 +110,7 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         return Some((
             "no node sends IO to such a destination",
             "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, program NAME, \
-             one TARGET,TARGET, bypass cache, versions N or controller header",
+             one TARGET,TARGET, bypass cache, versions N, snapshots NAME or controller header",
         ));
     }
     if Operations::of([Operation::Write]) != Some(rule.header.operations) {
@@ -258,6 +269,7 @@ mod tests {
             "tenant:backup r data/* -> bypass cache",
             "* rw data/a* -> controller header",
             "* * data/a* -> versions 8",
+            "* * data/a* -> snapshots monday,tuesday",
         ] {
             checked(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
@@ -295,6 +307,10 @@ mod tests {
             "* w data/a -> controller header follow",
             "* w data/a -> versions 8 follow",
             "* r data/a -> versions 8",
+            "* w data/a -> snapshots monday",
+            "tenant:gold * data/a -> snapshots monday",
+            "* * data/a 0..4KiB -> snapshots monday",
+            "* * data/a -> snapshots monday no-cache",
             "* w data/a -> program spread",
             "* rw data/a -> program spread follow",
         ] {

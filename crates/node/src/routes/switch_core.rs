@@ -79,7 +79,13 @@ impl Core {
             return false;
         };
         let stays = |to: &Destination| {
-            matches!(to, Destination::Home | Destination::Bypass(_) | Destination::Versions(_))
+            matches!(
+                to,
+                Destination::Home
+                    | Destination::Bypass(_)
+                    | Destination::Versions(_)
+                    | Destination::Snapshots(_)
+            )
         };
         destination.as_ref().is_none_or(stays)
             && self.doubts.is_empty()

@@ -133,6 +133,9 @@ impl Decided {
             (None, _) if let Destination::Versions(count) = &to => {
                 format!("{home} (home, which keeps {count} versions)")
             }
+            (None, _) if matches!(to, Destination::Snapshots(_)) => {
+                format!("{home} (home, which keeps snapshots)")
+            }
             (None, _) if asks => "the controller, which makes a rule".to_owned(),
             (None, _) => format!("{home} (home)"),
             (Some(place), Some(locations)) => locations.primary(&place.object).await?.to_string(),

@@ -242,7 +242,7 @@ fn go(
                 state.way.bypassed.insert(layer.clone());
             }
         }
-        Destination::Versions(_) => {}
+        Destination::Versions(_) | Destination::Snapshots(_) => {}
         Destination::Waypoint(layer) => {
             let Some(next) = network.topology.layers.get(layer) else {
                 state.ends(End::Missing(format!("layer {layer}")), ways);

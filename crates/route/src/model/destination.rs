@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use nacre_object::{Error, ObjectId, PoolName, ProgramName, Result, TargetName};
+use nacre_object::{Error, ObjectId, PoolName, ProgramName, Result, SnapshotName, TargetName};
 
 use super::LayerName;
 use super::text;
-use crate::limits::{MAX_SCATTER_TARGETS, MAX_VERSIONS};
+use crate::limits::{
+    MAX_SCATTER_TARGETS, MAX_SNAPSHOT_NAME_BYTES, MAX_SNAPSHOT_NAMES, MAX_VERSIONS,
+};
 
 /// How many of several copies an IO goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,6 +79,9 @@ pub enum Destination {
     /// To its object. Before a change, the home keeps the present state of the object as a version;
     /// it keeps this many of them.
     Versions(u32),
+    /// To its object. Before the object's first change since the last of these names was put, the home
+    /// keeps the object's state under that name.
+    Snapshots(Vec<SnapshotName>),
     /// To this layer, which sends it back to a switch afterwards.
     Waypoint(LayerName),
     /// To some of several copies.
@@ -119,6 +124,7 @@ impl Destination {
             "target" => Self::Target(what.parse()?),
             "bypass" => Self::Bypass(what.parse()?),
             "versions" => Self::Versions(parse_versions(what)?),
+            "snapshots" => Self::Snapshots(parse_snapshots(what)?),
             "waypoint" => Self::Waypoint(what.parse()?),
             "controller" if *what == "header" => Self::Controller(Ask::Header),
             "controller" if *what == "whole" => Self::Controller(Ask::Whole),
@@ -164,7 +170,7 @@ impl Destination {
     }
 }
 
-const HINT: &str = "write home, object POOL/NAME, pool POOL, target TARGET, bypass LAYER, versions N, waypoint LAYER, \
+const HINT: &str = "write home, object POOL/NAME, pool POOL, target TARGET, bypass LAYER, versions N, snapshots NAME,NAME, waypoint LAYER, \
     one|all|quorum TARGET,TARGET [random|least-loaded|nearest], controller header|whole, or program NAME";
 
 fn parse_versions(text: &str) -> Result<u32> {
@@ -173,6 +179,23 @@ fn parse_versions(text: &str) -> Result<u32> {
         Error::invalid(format!("{text:?} is no number of versions"))
             .hint(format!("write a number from 1 to {MAX_VERSIONS}"))
     })
+}
+
+fn parse_snapshots(text: &str) -> Result<Vec<SnapshotName>> {
+    let names: Vec<SnapshotName> = text.split(',').map(str::parse).collect::<Result<_>>()?;
+    if names.len() > MAX_SNAPSHOT_NAMES {
+        return Err(Error::invalid(format!("a rule keeps {} snapshots", names.len()))
+            .hint(format!("name {MAX_SNAPSHOT_NAMES} at most")));
+    }
+    if let Some(long) = names.iter().find(|name| name.as_str().len() > MAX_SNAPSHOT_NAME_BYTES) {
+        return Err(Error::invalid(format!("the snapshot name {long} is too long"))
+            .hint(format!("use {MAX_SNAPSHOT_NAME_BYTES} characters at most")));
+    }
+    match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        None => Ok(names),
+        Some((_, twice)) => Err(Error::invalid(format!("a rule names the snapshot {twice} twice"))
+            .hint("name each snapshot once, the newest last")),
+    }
 }
 
 fn parse_scatter<'a>(
@@ -226,6 +249,10 @@ impl fmt::Display for Destination {
             Self::Target(target) => write!(f, "target {target}"),
             Self::Bypass(layer) => write!(f, "bypass {layer}"),
             Self::Versions(count) => write!(f, "versions {count}"),
+            Self::Snapshots(names) => {
+                let names: Vec<_> = names.iter().map(SnapshotName::as_str).collect();
+                write!(f, "snapshots {}", names.join(","))
+            }
             Self::Waypoint(layer) => write!(f, "waypoint {layer}"),
             Self::Scatter(scatter) => scatter.fmt(f),
             Self::Controller(Ask::Header) => f.write_str("controller header"),

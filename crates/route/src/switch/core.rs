@@ -120,7 +120,10 @@ impl Switch {
     /// Whether an IO with this destination goes to the object itself, or to a copy with its bytes.
     pub(super) fn is_home(&self, destination: &Destination) -> bool {
         match destination {
-            Destination::Home | Destination::Bypass(_) | Destination::Versions(_) => true,
+            Destination::Home
+            | Destination::Bypass(_)
+            | Destination::Versions(_)
+            | Destination::Snapshots(_) => true,
             Destination::Scatter(_) => self.keeps_copies,
             _ => false,
         }
