@@ -19,7 +19,8 @@
 //!    them. [`routed_locations`] says which object keeps the bytes: [`node_locations`] if nodes
 //!    keep the objects, [`rados_locations`] on Ceph. [`report`] and [`trace`] show what the switch
 //!    does.
-//! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more.
+//! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more. [`spreader`]: moves bytes
+//!    at rest to where rules send them.
 //! 6. [`copies`]: copies of objects for reads. [`versions`] and
 //!    [`snapshots`]: former states of objects. [`direct`]: reads of routed bytes by clients that have a switch of their own.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
@@ -69,6 +70,7 @@ mod routed_locations;
 mod service;
 mod snapshot_names;
 mod snapshots;
+mod spreader;
 mod state;
 mod statistics;
 mod supported;
@@ -212,6 +214,7 @@ impl RouteRuntime {
             )),
             tokio::spawn(control::tick(Arc::clone(&switch))),
             tokio::spawn(mover::run(Arc::clone(&switch))),
+            tokio::spawn(spreader::run(Arc::clone(&switch))),
             tokio::spawn(copies::run(Arc::clone(&switch))),
             tokio::spawn(applications::run(ApplicationsTask {
                 switch,

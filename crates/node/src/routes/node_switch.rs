@@ -253,7 +253,7 @@ impl NodeSwitch {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
     }
 
-    fn number(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -423,6 +423,7 @@ impl NodeSwitch {
         if request.ops.iter().any(Op::is_write) || (homeward.is_some() && moves()) {
             // The IO may have begun before the rule that allows copies.
             core.copies.leave_read_set(object);
+            core.note_change(object);
         }
         let commands = core.switch.handle(self.clock.monotonic(), event);
         if homeward.is_none() && core.only_goes_home(object, &commands) {

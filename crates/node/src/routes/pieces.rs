@@ -238,8 +238,19 @@ impl PieceWork {
                 return Ok((Outcome::Done, Err(error)));
             }
         }
-        switch.tell_change(object);
+        let is_push = switch.core().is_push(self.io);
+        match is_push {
+            true => self.free_home(switch, span).await,
+            false => switch.tell_change(object),
+        }
         Ok((Outcome::Done, Ok(Reply { version, results: vec![OpResult::Done] })))
+    }
+
+    /// Frees the space of bytes at home that are durable elsewhere. If this fails, the space is not free.
+    async fn free_home(&self, switch: &NodeSwitch, span: Span) {
+        let zero = Op::Zero { offset: span.start(), length: span.length() };
+        let _ = self.next.submit(self.request_of(vec![zero])).await;
+        switch.core().homes.remove(&self.request.header.object);
     }
 
     /// Notes that a write may have arrived where reads of its bytes do not look.

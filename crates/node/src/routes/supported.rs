@@ -30,6 +30,10 @@ pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
         _ if rule.options.has_direct_reads => {
             ("clients reach all bytes through a gateway", "leave out direct-reads")
         }
+        _ if rule.options.is_at_rest => (
+            "they do not look for bytes to move",
+            "leave out at-rest; bytes move when they are written",
+        ),
         Destination::Scatter(_) => (
             "they make no copies of objects",
             "RADOS keeps copies of objects by itself; leave the rule out",
@@ -140,8 +144,15 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
             ));
         }
     }
-    let has_direct_reads = rule.options.has_direct_reads;
-    let follows = Options { follow: rule.options.follow, has_direct_reads, ..Options::default() };
+    let Options { follow, has_direct_reads, is_at_rest, .. } = rule.options;
+    let is_program = matches!(rule.destination, Destination::Program(_));
+    if is_at_rest && (is_program || rule.header.source != SourceMatch::Any) {
+        return Some((
+            "bytes at rest have no source, and no write about which a program could decide",
+            "write * as the source, and a target or pool as the destination, or leave out at-rest",
+        ));
+    }
+    let follows = Options { follow, has_direct_reads, is_at_rest, ..Options::default() };
     match rule.options.follow {
         Follow::No => Some((
             "reads would miss what it sends elsewhere",
@@ -153,7 +164,7 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         )),
         Follow::Here if rule.options != follows => Some((
             "no node executes its options yet",
-            "leave out all options but follow and direct-reads",
+            "leave out all options but follow, direct-reads and at-rest",
         )),
         Follow::Here => None,
     }
@@ -262,6 +273,7 @@ mod tests {
             "tenant:gold w data/a*b -> target storage.1 follow",
             "* w data/a -> object nacre.routed/named/a follow",
             "* w data/a* -> pool nacre.routed follow direct-reads",
+            "* w data/a* -> target storage.1 follow direct-reads at-rest",
             "* * data/b -> home",
             "* w data/a* -> program spread follow",
             "* r data/a* -> one storage.0,storage.1 least-loaded",
@@ -283,6 +295,8 @@ mod tests {
             "* rw data/a -> target storage.1 follow",
             "* w data/a -> target storage.1 follow-everywhere",
             "* w data/a -> target storage.1 follow no-cache",
+            "tenant:gold w data/a -> target storage.1 follow at-rest",
+            "* w data/a* -> program spread follow at-rest",
             "* w data/a -> target storage.1 follow prepare-first-io",
             "* w data/a -> pool spill follow",
             "* w data/a -> object spill/a follow",

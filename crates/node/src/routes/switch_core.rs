@@ -17,6 +17,7 @@ use super::homes::Homes;
 use super::live_io::Live;
 use super::pieces::{PieceWork, span_of};
 use super::routed_locations::RoutedLocation;
+use super::spreader::Push;
 use super::tally::Tally;
 use super::work::Work;
 
@@ -28,6 +29,8 @@ pub(super) struct Core {
     pub tally: Tally,
     pub homes: Homes,
     pub permitted: Permitted,
+    /// The part of an object that the spreader moves at present.
+    pub push: Option<Push>,
     /// The copies of this target's objects on other targets.
     pub copies: Copies,
     /// Writes that may have arrived at a place where reads do not look for them.
@@ -53,6 +56,7 @@ impl Core {
             tally: Tally::default(),
             homes: Homes::default(),
             permitted: Permitted::default(),
+            push: None,
             copies,
             doubts: vec![],
         }
@@ -104,6 +108,18 @@ impl Core {
     /// Counts a decision of a rule about a request that is not one IO of the pure switch.
     pub fn note_decided(&mut self, rule: RuleId) {
         self.tally.decided(rule, self.switch.table());
+    }
+
+    /// The switch admits a change of an object.
+    pub fn note_change(&mut self, object: &ObjectId) {
+        if let Some(push) = &mut self.push {
+            push.note_change(object);
+        }
+    }
+
+    /// Whether an IO moves bytes away from home that nobody has changed.
+    pub fn is_push(&self, io: IoId) -> bool {
+        self.push.as_ref().is_some_and(|push| push.is_write(io))
     }
 
     /// Keeps the reply to a piece until the IO has all its replies.

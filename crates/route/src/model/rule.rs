@@ -74,6 +74,8 @@ pub struct Options {
     pub is_uncached: bool,
     /// Clients may read the routed bytes straight from the node that keeps them.
     pub has_direct_reads: bool,
+    /// Bytes that lie at home already move to the destination too.
+    pub is_at_rest: bool,
 }
 
 impl Options {
@@ -92,9 +94,10 @@ impl Options {
                 "write-through" => options.is_write_through = true,
                 "no-cache" => options.is_uncached = true,
                 "direct-reads" => options.has_direct_reads = true,
+                "at-rest" => options.is_at_rest = true,
                 _ => {
                     return Err(Error::invalid(format!("{word:?} is no option of a rule")).hint(
-                        "options are: follow, follow-everywhere, direct-reads, write-through, no-cache, \
+                        "options are: follow, follow-everywhere, direct-reads, at-rest, write-through, no-cache, \
                          reply-direct, prepare-first-io",
                     ));
                 }
@@ -106,9 +109,12 @@ impl Options {
             )
             .hint("leave out reply-direct or follow"));
         }
-        if options.has_direct_reads && options.follow == Follow::No {
-            return Err(Error::invalid("direct-reads is about bytes that reads follow")
-                .hint("write: follow direct-reads"));
+        let needs_follow = options.has_direct_reads || options.is_at_rest;
+        if needs_follow && options.follow == Follow::No {
+            return Err(Error::invalid(
+                "direct-reads and at-rest are about bytes that reads follow",
+            )
+            .hint("write follow before them"));
         }
         Ok(options)
     }
@@ -120,6 +126,7 @@ impl fmt::Display for Options {
             (self.follow == Follow::Here, " follow"),
             (self.follow == Follow::Everywhere, " follow-everywhere"),
             (self.has_direct_reads, " direct-reads"),
+            (self.is_at_rest, " at-rest"),
             (self.is_write_through, " write-through"),
             (self.is_uncached, " no-cache"),
             (self.replies == Replies::Direct, " reply-direct"),
