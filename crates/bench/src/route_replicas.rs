@@ -2,6 +2,9 @@
 //! go to copies (the replica set of the sRoute paper, section 5.2), beside reads that all go to the
 //! target which holds the objects.
 //!
+//! A second figure is about objects that are written all the time: reads of copies to which a rule
+//! with `all` applies the writes, beside a rule with `one`, whose copies each write makes useless.
+//!
 //! The objects lie on one of three targets. A second target has copies. Every target is limited to
 //! a rate far below that of this machine's processors, so that the targets are the limit. The limit
 //! is that of a simulated device, because a real disk would serve hot objects from memory.
@@ -10,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::try_join_all;
+use futures::future::{try_join, try_join_all};
 use nacre::{Cluster, Object, RoleName};
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_node::STORAGE_SERVICE;
@@ -28,6 +31,9 @@ const HOME: &str = "storage.0";
 /// The target with copies.
 const OTHER: &str = "storage.1";
 const OBJECTS: usize = 16;
+/// So many of them are written in the second figure, and so often a second.
+const WRITTEN: usize = 4;
+const WRITES_A_SECOND: f64 = 20.0;
 const OBJECT_BYTES: usize = 64 * 1024;
 const READ_BYTES: u64 = 4096;
 /// Enough readers to keep both targets busy.
@@ -42,6 +48,11 @@ const REST: Duration = Duration::from_millis(100);
 /// What the paper reports for two replicas. Twice the rate is the ideal.
 const AIM: f64 = 1.63;
 
+/// Lets reads go to copies.
+const READS: &str = "* r data/hot* -> one";
+/// Applies writes to the copies too.
+const READS_AND_WRITES: &str = "* rw data/hot* -> all";
+
 /// From where reads are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -54,33 +65,57 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
     let measured = measure(setup, folder.path(), &cluster).await;
     cluster.stop().await;
-    let [primary, copies] = measured?;
+    let Measured { only_read: [primary, copies], written: [one, all] } = measured?;
     let name = format!("reads of {READ_BYTES} B of {OBJECTS} objects, copies on 2 targets");
     let of = ("route-replicas", name, "reads/s");
     report(Figure::new(of, Better::Higher, copies, ("the primary only", primary)).aiming_at(AIM));
+    let name = format!(
+        "reads of {READ_BYTES} B of {WRITTEN} objects, each written {WRITES_A_SECOND} times a second, with all"
+    );
+    report(Figure::new(
+        ("route-replicas", name, "reads/s"),
+        Better::Higher,
+        all,
+        ("with one", one),
+    ));
     Ok(())
 }
 
-/// The reads a second from the primary only, and from both copies.
-async fn measure(setup: &Setup, folder: &Path, cluster: &ScratchCluster) -> Result<[f64; 2]> {
+/// Reads a second.
+struct Measured {
+    /// From the primary only, and from both copies.
+    only_read: [f64; 2],
+    /// Of objects that are written too, with `one` and with `all`.
+    written: [f64; 2],
+}
+
+async fn measure(setup: &Setup, folder: &Path, cluster: &ScratchCluster) -> Result<Measured> {
     let client = cluster.client().await?;
     let objects = hot_objects(&client).await?;
     limit_devices(cluster, &client).await?;
-    let mut rates = [vec![], vec![]];
+    let (mut only_read, mut written) = ([vec![], vec![]], [vec![], vec![]]);
     for round in 0..setup.rounds {
         for side in in_turn(round, [Side::Primary, Side::Copies]) {
             if side == Side::Copies {
-                put_rule(setup, folder).await?;
+                put_rule(setup, folder, READS).await?;
                 until_copied(setup, folder, &objects).await?;
             }
             let rate = read_all(setup, &objects).await?;
-            rates[side as usize].push(rate);
+            only_read[side as usize].push(rate);
             if side == Side::Copies {
                 nacre(setup, folder, &["route", "rm", "hot"]).await?;
             }
         }
+        for (side, rule) in in_turn(round, [(0, READS), (1, READS_AND_WRITES)]) {
+            put_rule(setup, folder, rule).await?;
+            until_copied(setup, folder, &objects[..WRITTEN]).await?;
+            let (objects, writes) = (&objects[..WRITTEN], write_all(setup, &objects[..WRITTEN]));
+            let (rate, _) = try_join(read_all(setup, objects), writes).await?;
+            written[side].push(rate);
+            nacre(setup, folder, &["route", "rm", "hot"]).await?;
+        }
     }
-    Ok(rates.map(median))
+    Ok(Measured { only_read: only_read.map(median), written: written.map(median) })
 }
 
 /// Writes objects that belong to the target [`HOME`].
@@ -110,10 +145,10 @@ async fn limit_devices(cluster: &ScratchCluster, client: &Cluster) -> Result<()>
     Ok(())
 }
 
-async fn put_rule(setup: &Setup, folder: &Path) -> Result<()> {
+async fn put_rule(setup: &Setup, folder: &Path, rule: &str) -> Result<()> {
     let rules = folder.join("rules");
     let text = format!(
-        "nacre routes 1\napplication hot on {HOME}\n  * r data/hot* -> one {HOME},{OTHER} least-loaded\n"
+        "nacre routes 1\napplication hot on {HOME}\n  {rule} {HOME},{OTHER} least-loaded\n"
     );
     tokio::fs::write(&rules, text).await.map_err(|error| {
         Error::unavailable(format!("cannot write {}: {error}", rules.display()))
@@ -134,13 +169,14 @@ async fn until_copied(setup: &Setup, folder: &Path, objects: &[Object]) -> Resul
         let of_home =
             status.as_array().and_then(|all| all.iter().find(|one| one["target"] == HOME));
         let current = of_home.and_then(|one| one["copies"]["current"].as_u64());
-        if current == Some(OBJECTS as u64) {
+        if current == Some(objects.len() as u64) {
             return Ok(());
         }
         if clock.monotonic() - began > PATIENCE {
             return Err(Error::unavailable(format!(
-                "only {} of {OBJECTS} copies are current after {PATIENCE:?}",
-                current.unwrap_or(0)
+                "only {} of {} copies are current after {PATIENCE:?}",
+                current.unwrap_or(0),
+                objects.len()
             )));
         }
         tokio::time::sleep(REST).await;
@@ -153,7 +189,7 @@ async fn read_all(setup: &Setup, objects: &[Object]) -> Result<f64> {
     let outcome = load::run(READERS, setup.span, |worker| {
         let (objects, mut random) = (objects.to_vec(), Random::seeded(worker as u64));
         move |_| {
-            let object = objects[random.below(OBJECTS as u64) as usize].clone();
+            let object = objects[random.below(objects.len() as u64) as usize].clone();
             let offset = READ_BYTES * random.below(blocks);
             async move {
                 let data = object.read(offset, READ_BYTES).await?;
@@ -162,6 +198,19 @@ async fn read_all(setup: &Setup, objects: &[Object]) -> Result<f64> {
                     false => Err(Error::corrupt("a read returned other bytes").on(object.id())),
                 }
             }
+        }
+    });
+    Ok(outcome.await?.rate)
+}
+
+/// Writes each object [`WRITES_A_SECOND`] times a second, and returns the writes a second.
+async fn write_all(setup: &Setup, objects: &[Object]) -> Result<f64> {
+    let interval = Duration::from_secs_f64(1.0 / (WRITES_A_SECOND * objects.len() as f64));
+    let outcome = load::run_paced(objects.len(), setup.span, interval, |worker| {
+        let object = objects[worker].clone();
+        move |_| {
+            let object = object.clone();
+            async move { object.write(0, Bytes::from(vec![7; READ_BYTES as usize])).await }
         }
     });
     Ok(outcome.await?.rate)

@@ -168,7 +168,7 @@ async fn copies_are_dropped_with_their_rule_and_after_a_restart_of_the_home() {
 }
 
 #[test]
-fn rules_that_scatter_anything_but_reads_are_refused() {
+fn rules_that_scatter_io_in_a_way_that_nodes_cannot_are_refused() {
     let (folder, cluster) = cluster();
     let refused = |rule: &str, why: &str| {
         let file = rules(folder.path(), &format!("application a on every\n  {rule}\n"));
@@ -177,12 +177,14 @@ fn rules_that_scatter_anything_but_reads_are_refused() {
     };
     refused("* rw data/x -> one storage.0,storage.1", "write r in place of the operations");
     refused("* r data/x -> all storage.0,storage.1", "write one in place of all or quorum");
+    refused("* rw data/x -> all storage.0,storage.1 follow", "leave follow out");
+    refused("* rw data/x -> quorum storage.0,storage.9", "there is no target storage.9");
     refused("* r data/x -> one storage.0,storage.9", "there is no target storage.9");
-    let file = rules(folder.path(), "application a on every\n  * r data/x -> one storage.0\n");
-    assert_eq!(
-        cluster.json(&["route", "check", file.to_str().unwrap()])["findings"],
-        Value::Array(vec![])
-    );
+    for rule in ["* r data/x -> one storage.0", "* rw data/x -> all storage.0,storage.1"] {
+        let file = rules(folder.path(), &format!("application a on every\n  {rule}\n"));
+        let checked = cluster.json(&["route", "check", file.to_str().unwrap()]);
+        assert_eq!(checked["findings"], Value::Array(vec![]));
+    }
 }
 
 /// An object whose bytes are one number, again and again.

@@ -37,8 +37,9 @@ pub use controller::{
     newest,
 };
 pub use copies::{
-    COPIED_CLASS, Copies, CopyDrop, CopyHead, CopySettings, CopyStep, CopySummary, CopyTag,
-    CopyToDrop, CopyWrite, MakeFailure, Making, PlannedRead, ReadFailure, ReadFrom, copied_class,
+    COPIED_CLASS, Copies, CopyData, CopyDrop, CopyHead, CopySettings, CopyState, CopyStep,
+    CopySummary, CopyTag, CopyToDrop, CopyUpdate, CopyWrite, MadeCopy, MakeFailure, Making, Missed,
+    PlannedRead, ReadFailure, ReadFrom, Update, UpdateEnd, UpdateFailure, copied_class,
 };
 pub use direct::{
     ClientRoutes, DirectRead, DirectRules, DirectSource, NextRead, Permit, PermitAsk, Permits,

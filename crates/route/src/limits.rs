@@ -134,6 +134,11 @@ pub const MAX_COPIES_IN_THE_MAKING: usize = 4;
 /// The most copies that a switch remembers in order to drop them. It finds all others by asking the
 /// targets.
 pub const MAX_COPIES_TO_DROP: usize = 4096;
+/// The most updates on their way to one copy. A copy that lags further behind is made anew.
+pub const MAX_UNCONFIRMED_UPDATES: u64 = 16;
+/// The most spans of bytes that a copy in the making has to catch up with. If there are more, the
+/// switch takes all bytes between them too.
+pub const MAX_MISSED_SPANS: usize = 64;
 /// After this time without a read, an object's copies are dropped.
 pub const COPY_IDLE_TIME: Duration = Duration::from_secs(600);
 /// After this time without a read, a switch forgets an object without copies, so that other objects

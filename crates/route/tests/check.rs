@@ -250,6 +250,13 @@ fn reads_of_copies_that_the_switch_keeps_current_miss_no_write() {
     let mut current = routes(text);
     current.topology.has_current_copies = true;
     assert_eq!(check(&current).unwrap().findings, []);
+    for take in ["all", "quorum"] {
+        let text = format!("application a on edge\n  * w p/x 0..4096 -> {take} t0,t1\n");
+        finds(&text, "a read that can miss");
+        let mut current = routes(&text);
+        current.topology.has_current_copies = true;
+        assert_eq!(check(&current).unwrap().findings, [], "such a write counts as one at the home");
+    }
     let text = "application a on edge\n  * r p/x -> one t0,t1\n  * w p/x -> object q/y\n";
     let mut away = routes(text);
     away.topology.has_current_copies = true;

@@ -1,10 +1,10 @@
 //! `Concern`: the objects whose IO must go through the switch. All other IO passes at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use nacre_object::ObjectId;
+use nacre_object::{ObjectId, TargetName};
 use nacre_route::{
     Destination, FastHashSet, Follow, ObjectMatch, Pattern, PrefixMap, Record, Rule,
 };
@@ -31,6 +31,31 @@ pub(super) fn is_scattering(rule: &&Rule) -> bool {
 
 fn keeps_snapshots(rule: &&Rule) -> bool {
     matches!(rule.destination, Destination::Snapshots(_))
+}
+
+/// Which objects may have copies at which targets.
+#[derive(Debug, Default)]
+pub(super) struct CopyTargets(BTreeMap<TargetName, Matches>);
+
+impl CopyTargets {
+    pub fn of<'a>(rules: impl Iterator<Item = &'a Rule>) -> Self {
+        let mut objects = BTreeMap::<&TargetName, Vec<&ObjectMatch>>::new();
+        for rule in rules {
+            let Destination::Scatter(scatter) = &rule.destination else { continue };
+            for target in &scatter.among {
+                objects.entry(target).or_default().push(&rule.header.object);
+            }
+        }
+        let matches = |(target, objects): (&TargetName, Vec<&'a ObjectMatch>)| {
+            (target.clone(), Matches::of(objects.into_iter()))
+        };
+        Self(objects.into_iter().map(matches).collect())
+    }
+
+    /// Whether a rule lets an object have a copy at a target.
+    pub fn names(&self, object: &ObjectId, target: &TargetName) -> bool {
+        self.0.get(target).is_some_and(|objects| objects.contains(object))
+    }
 }
 
 /// A set of objects, given by names, prefixes and patterns. The time of a lookup hardly depends on

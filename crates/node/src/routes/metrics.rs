@@ -161,6 +161,11 @@ impl Values {
         page.counters(plain("route_copies_made", help), of_switch(copies.made))?;
         let help = "Copies that could not be made";
         page.counters(plain("route_copies_failed", help), of_switch(copies.failed))?;
+        let help = "Updates that copies have applied";
+        page.counters(plain("route_copy_updates", help), of_switch(copies.updates))?;
+        let help = "Updates that copies did not confirm, so that they were made anew";
+        let failed = of_switch(copies.updates_failed);
+        page.counters(plain("route_copy_updates_failed", help), failed)?;
         let help = "Reads of objects with copies, by the target that served them";
         let reads = copies.reads.iter().map(|(from, count)| {
             (vec![("target", self.target.as_str()), ("from", from.as_str())], *count)

@@ -11,8 +11,8 @@
 //! 2. [`follower`] reads the map. [`control`] runs the pure controller for the node's own switch.
 //!    The controller stores the rules durably on the node. It then stops new IO, waits for IO in
 //!    flight, installs the rules, and lets IO continue.
-//! 3. [`node_switch`], [`switch_core`], [`live_io`] and [`layer`]: the runtime of the pure switch.
-//!    [`work`] does what the pure switch commands: [`pieces`] sends the pieces of an IO, and
+//! 3. [`node_switch`], [`begin`], [`switch_core`], [`live_io`] and [`layer`]: the runtime of the pure
+//!    switch. [`work`] does what the pure switch commands: [`pieces`] sends the pieces of an IO, and
 //!    [`programs`] runs the programs that rules name. [`read_with_stat`] answers reads of whole
 //!    objects.
 //! 4. [`service`] receives the requests of switches about routed bytes, and [`kept_bytes`] runs
@@ -21,8 +21,9 @@
 //!    does.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more. [`spreader`]: moves bytes
 //!    at rest to where rules send them.
-//! 6. [`copies`]: copies of objects for reads. [`versions`] and
-//!    [`snapshots`]: former states of objects. [`direct`]: reads of routed bytes by clients that have a switch of their own.
+//! 6. [`copies`]: copies of objects, which serve reads. [`versions`] and [`snapshots`]: former states of
+//!    objects. [`turns`]: the order of changes that all of them need. [`direct`]: reads of routed bytes by
+//!    clients that have a switch of their own.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
 //!    [`analysis`] checks the rules as a whole. [`controller_asks`] is how a switch asks the
 //!    controller for rules about an IO.
@@ -42,6 +43,7 @@
 mod analysis;
 mod applications;
 mod background;
+mod begin;
 mod concern;
 mod control;
 mod controller_asks;

@@ -12,16 +12,16 @@ use nacre_object::{
     Error, IoHeader, ObjectId, Op, Reply, Request, Result, Stack, Store, SwitchName, TargetName,
 };
 use nacre_route::{
-    Copies, CopySettings, Destination, Event, IoId, ObjectMatch, Order, OrderAnswer, Outcome,
-    Record, Rule, Span, Switch, Term, touches,
+    Copies, CopySettings, Destination, Event, ObjectMatch, Order, OrderAnswer, Record, Rule, Span,
+    Switch, Term, touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
-use super::concern::{Concern, FreePass, Matches, is_scattering};
+use super::concern::{Concern, CopyTargets, FreePass, Matches, is_scattering};
 use super::controller_asks::ControllerLink;
+use super::copies::Updates;
 use super::gateways::Router;
-use super::live_io::Live;
 use super::onward::Onward;
 use super::routed_changes::RoutedChanges;
 use super::routed_locations::RoutedLocations;
@@ -30,7 +30,6 @@ use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
 use super::switch_core::Core;
 use super::versions::Versions;
 use super::work::Work;
-use crate::completed::Completed;
 
 /// How many changes of routed bytes are queued for a slow watcher. A watcher that is further behind
 /// receives `Lost` and knows that it missed some changes.
@@ -60,19 +59,12 @@ pub struct NodeSwitch {
     has_bypass: AtomicBool,
     versions: Versions,
     snapshots: Snapshots,
+    updates: Updates,
     /// The term of the installed rules; 0 until there are some.
     installed: watch::Sender<u64>,
     changes: broadcast::Sender<ObjectId>,
     /// The record as the node found it when it started.
     loaded: Record,
-}
-
-/// What the switch does with an IO that has arrived.
-enum Begun {
-    /// The IO goes undivided to its own object, through these layers.
-    AtHome(Stack, Arc<Request>),
-    /// The work that begins now, and the receiver of the reply.
-    Routed(Vec<Work>, oneshot::Receiver<Result<Reply>>),
 }
 
 fn not_joined() -> Error {
@@ -112,6 +104,7 @@ impl NodeSwitch {
             has_bypass: AtomicBool::new(false),
             versions: Versions::default(),
             snapshots: Snapshots::default(),
+            updates: Updates::default(),
             locations,
             programs,
             clock,
@@ -218,6 +211,8 @@ impl NodeSwitch {
             let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);
             let copied = Matches::of(scattering);
             core.copies.rules_changed(term, |object| copied.contains(object));
+            let targets = CopyTargets::of(core.switch.table().rules().map(|(_, rule)| rule));
+            core.copies.targets_changed(|object, target| targets.names(object, target));
         }
         self.installed.send_replace(term.0);
     }
@@ -233,6 +228,11 @@ impl NodeSwitch {
 
     pub(super) fn snapshots(&self) -> &Snapshots {
         &self.snapshots
+    }
+
+    /// The updates that are on their way to copies.
+    pub(super) fn updates(&self) -> &Updates {
+        &self.updates
     }
 
     pub(super) fn now_micros(&self) -> u64 {
@@ -382,75 +382,8 @@ impl NodeSwitch {
         }
     }
 
-    pub(super) async fn run(
-        self: &Arc<Self>,
-        next: Stack,
-        request: Request,
-        homeward: Option<Span>,
-    ) -> Result<Reply> {
-        let io = IoId(self.number());
-        let home = self.home_of(&request.header.object).await?;
-        match self.begin(io, next, Arc::new(request), home, homeward) {
-            Begun::AtHome(next, request) => {
-                Completed::of(Arc::clone(self).run_at_home(io, next, request)).await
-            }
-            Begun::Routed(works, replied) => {
-                self.work_through(io, works).await;
-                replied.await.unwrap_or_else(|_| {
-                    Err(Error::unavailable("the node is stopping").hint("try again"))
-                })
-            }
-        }
-    }
-
-    /// Passes an IO to the pure switch.
-    fn begin(
-        &self,
-        io: IoId,
-        next: Stack,
-        request: Arc<Request>,
-        home: Option<TargetName>,
-        homeward: Option<Span>,
-    ) -> Begun {
-        let own = Arc::clone(&request);
-        let event = match homeward {
-            Some(span) => Event::ArrivedHomeward { io, request: own, span, home },
-            None => Event::Arrived { io, request: own, via: None, home, term: None },
-        };
-        let mut core = self.core();
-        let object = &request.header.object;
-        let moves = || core.switch.table().made_over(object, Span::WHOLE).is_some();
-        if request.ops.iter().any(Op::is_write) || (homeward.is_some() && moves()) {
-            // The IO may have begun before the rule that allows copies.
-            core.copies.leave_read_set(object);
-            core.note_change(object);
-        }
-        let commands = core.switch.handle(self.clock.monotonic(), event);
-        if homeward.is_none() && core.only_goes_home(object, &commands) {
-            core.count_decisions(&commands);
-            return Begun::AtHome(next, request);
-        }
-        let (reply, replied) = oneshot::channel();
-        core.live.insert(io, Live { request, next, reply, pieces: vec![], routed_end: 0 });
-        Begun::Routed(core.obey(commands), replied)
-    }
-
-    /// Runs an IO that goes undivided to its own object. This is the usual case, so only the pure
-    /// switch keeps state about such an IO.
-    async fn run_at_home(
-        self: Arc<Self>,
-        io: IoId,
-        next: Stack,
-        request: Arc<Request>,
-    ) -> Result<Reply> {
-        let reply = next.submit(Request::clone(&request)).await;
-        let outcome = if reply.is_ok() { Outcome::Done } else { Outcome::Failed };
-        self.handle(Event::PieceDone { io, piece: 0, outcome });
-        reply
-    }
-
     /// The target that holds an object, if rules may depend on it.
-    async fn home_of(&self, object: &ObjectId) -> Result<Option<TargetName>> {
+    pub(super) async fn home_of(&self, object: &ObjectId) -> Result<Option<TargetName>> {
         match self.locations.rados() {
             Some(locations) if self.has_homes.load(Ordering::Relaxed) => {
                 locations.primary(object).await.map(Some)

@@ -34,6 +34,10 @@ pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
             "they do not look for bytes to move",
             "leave out at-rest; bytes move when they are written",
         ),
+        Destination::Scatter(scatter) if scatter.take != Take::One => (
+            "they apply no writes to copies",
+            "RADOS keeps copies of objects by itself; leave the rule out",
+        ),
         Destination::Scatter(_) => (
             "they make no copies of objects",
             "RADOS keeps copies of objects by itself; leave the rule out",
@@ -114,7 +118,7 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         return Some((
             "no node sends IO to such a destination",
             "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, program NAME, \
-             one TARGET,TARGET, bypass cache, versions N, snapshots NAME or controller header",
+             one TARGET,TARGET, all TARGET,TARGET, bypass cache, versions N, snapshots NAME or controller header",
         ));
     }
     if Operations::of([Operation::Write]) != Some(rule.header.operations) {
@@ -171,22 +175,32 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
 }
 
 /// Says why nodes cannot execute a rule that scatters IO among copies, with a hint; `None` if they
-/// can. They can scatter reads, to one copy each.
+/// can. They can scatter reads, to one copy each, and apply writes to all current copies.
 fn unsupported_scatter(rule: &Rule, scatter: &Scatter) -> Option<(&'static str, &'static str)> {
-    if Operations::of([Operation::Read]) != Some(rule.header.operations) {
-        return Some((
-            "only reads are scattered among copies; everything else goes home",
-            "write r in place of the operations",
-        ));
+    let is_of_writes = rule.header.operations.contains(Operation::Write);
+    match scatter.take {
+        Take::One if Operations::of([Operation::Read]) != Some(rule.header.operations) => {
+            return Some((
+                "one copy serves a read; a write must reach the home and all current copies",
+                "write r in place of the operations, or all or quorum in place of one",
+            ));
+        }
+        Take::All | Take::Quorum if !is_of_writes => {
+            return Some((
+                "every current copy has the same bytes, so a read needs only one",
+                "write one in place of all or quorum; to apply writes to the copies, add w to the operations",
+            ));
+        }
+        Take::One | Take::All | Take::Quorum => {}
     }
-    if scatter.take != Take::One {
+    if rule.options.follow != Follow::No {
         return Some((
-            "every current copy has the same bytes, so a read needs only one",
-            "write one in place of all or quorum",
+            "its writes go to the home too, so reads need not follow them",
+            "leave follow out",
         ));
     }
     (rule.options != Options::default())
-        .then_some(("reads of copies take no options", "leave the options out"))
+        .then_some(("IO that is scattered among copies takes no options", "leave the options out"))
 }
 
 /// Says why nodes cannot execute a rule that sends IO past a layer, with a hint; `None` if they can.
@@ -278,6 +292,9 @@ mod tests {
             "* w data/a* -> program spread follow",
             "* r data/a* -> one storage.0,storage.1 least-loaded",
             "tenant:gold r data/a 0..4KiB -> one storage.1",
+            "* rw data/a* -> all storage.0,storage.1 least-loaded",
+            "* * data/a* -> quorum storage.0,storage.1,storage.2",
+            "* w data/a 0..4KiB -> all storage.1",
             "tenant:backup r data/* -> bypass cache",
             "* rw data/a* -> controller header",
             "* * data/a* -> versions 8",
@@ -310,7 +327,10 @@ mod tests {
             "* rw data/a -> bypass cache",
             "* r data/a -> bypass cache no-cache",
             "* w data/a -> waypoint log follow",
-            "* w data/a -> all storage.0,storage.1",
+            "* rw data/a -> all storage.0,storage.1 follow",
+            "* w data/a -> quorum storage.0,storage.1 no-cache",
+            "* rw nacre.routed/* -> all storage.0,storage.1",
+            "* rcd data/a -> all storage.0,storage.1",
             "* w data/a -> one storage.0,storage.1",
             "* rw data/a -> one storage.0,storage.1",
             "* r data/a -> all storage.0,storage.1",

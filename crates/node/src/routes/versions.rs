@@ -1,7 +1,7 @@
 //! Keeps versions of objects, if a rule has the destination `versions N`. The switch calls this module
 //! for each request that may change such an object.
 //!
-//! 1. Changes of one object take turns ([`Turn`]).
+//! 1. Changes of one object take turns ([`Turns`]).
 //! 2. The home makes a snapshot of the object, in the transaction that changes it.
 //! 3. The client gets its reply. Then the home drops the oldest versions beyond N, and the next change
 //!    begins.
@@ -15,20 +15,19 @@
 //!   snapshot, the change fails. A change that creates the object needs no version.
 //! - When a change begins, the object has N versions at most, unless the home could not drop others.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nacre_object::limits::{MAX_OPS, MAX_SNAPSHOTS};
 use nacre_object::{
-    Error, ErrorKind, IoHeader, ObjectId, Op, OpResult, Reply, Request, Result, SnapshotName,
-    Stack, Store,
+    Error, ErrorKind, IoHeader, Op, OpResult, Reply, Request, Result, SnapshotName, Stack, Store,
 };
 use nacre_route::limits::MAX_VERSIONS;
-use nacre_route::{Destination, FastHashMap, Io, RuleId, RuleTable, Span, touches};
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use nacre_route::{Destination, Io, RuleId, RuleTable, Span, touches};
 
 use super::NodeSwitch;
 use super::concern::FreePass;
+use super::turns::{Turn, Turns};
 
 /// What the names of versions begin with.
 const VERSION: &str = "version-";
@@ -49,47 +48,7 @@ pub(super) struct Versions {
     /// The time in the name of the version that was made last.
     last: AtomicU64,
     /// The objects that are being changed.
-    changing: Mutex<FastHashMap<ObjectId, Arc<AsyncMutex<()>>>>,
-}
-
-/// The turn of one change of an object. The next change begins when this value is dropped.
-struct Turn {
-    switch: Arc<NodeSwitch>,
-    object: ObjectId,
-    lock: Arc<AsyncMutex<()>>,
-    /// `None` while the change waits for its turn.
-    guard: Option<OwnedMutexGuard<()>>,
-}
-
-impl Turn {
-    async fn wait(switch: &Arc<NodeSwitch>, object: &ObjectId) -> Self {
-        let (switch, object) = (Arc::clone(switch), object.clone());
-        let lock = Arc::clone(switch.versions().changing().entry(object.clone()).or_default());
-        let mut turn = Self { switch, object, lock, guard: None };
-        turn.guard = Some(Arc::clone(&turn.lock).lock_owned().await);
-        turn
-    }
-
-    /// Drops versions of the object, and ends the turn. If a version cannot be dropped, the next change
-    /// tries again.
-    async fn drop_versions(self, header: IoHeader, versions: Vec<SnapshotName>) {
-        for snapshot in versions {
-            if let Ok(removal) = with_op(&header, Op::SnapshotRemove { snapshot }) {
-                let _ = self.switch.base().submit(removal).await;
-            }
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.guard = None;
-        let mut changing = self.switch.versions().changing();
-        // If nobody waits, only the map and this value have the lock.
-        if Arc::strong_count(&self.lock) == 2 {
-            changing.remove(&self.object);
-        }
-    }
+    turns: Arc<Turns>,
 }
 
 impl Versions {
@@ -116,10 +75,6 @@ impl Versions {
             self.last.fetch_max(latest, Ordering::Relaxed);
         }
     }
-
-    fn changing(&self) -> MutexGuard<'_, FastHashMap<ObjectId, Arc<AsyncMutex<()>>>> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Whether an op may change an object that exists. Making and dropping snapshots does not.
@@ -142,7 +97,8 @@ fn with_ops(header: &IoHeader, ops: Vec<Op>) -> Result<Request> {
     Ok(request)
 }
 
-fn with_op(header: &IoHeader, op: Op) -> Result<Request> {
+/// Another op on the object of a request, from the same client.
+pub(super) fn with_op(header: &IoHeader, op: Op) -> Result<Request> {
     with_ops(header, vec![op])
 }
 
@@ -235,7 +191,7 @@ impl NodeSwitch {
             return Err(Error::unsupported(text).on(object).hint("send several requests"));
         }
         self.core().note_decided(rule);
-        let turn = Turn::wait(self, object).await;
+        let turn = self.versions().turns.wait(object).await;
         let failed = |error: &Error, kind: ErrorKind, op: &Op| {
             error.kind() == kind && error.operation() == Some(op.name())
         };
@@ -249,7 +205,8 @@ impl NodeSwitch {
                         self.versions().note_names(&all);
                         let surplus = surplus(all, &snapshot, count);
                         if !surplus.is_empty() {
-                            tokio::spawn(turn.drop_versions(request.header, surplus));
+                            let switch = Arc::clone(self);
+                            tokio::spawn(switch.drop_versions(turn, request.header, surplus));
                         }
                     }
                     return Ok(reply);
@@ -303,6 +260,22 @@ impl NodeSwitch {
             .submit(with_op(header, Op::SnapshotRemove { snapshot: oldest })?)
             .await
             .map(drop)
+    }
+
+    /// Drops versions of an object, and ends the turn. If a version cannot be dropped, the next change
+    /// tries again.
+    async fn drop_versions(
+        self: Arc<Self>,
+        turn: Turn,
+        header: IoHeader,
+        versions: Vec<SnapshotName>,
+    ) {
+        for snapshot in versions {
+            if let Ok(removal) = with_op(&header, Op::SnapshotRemove { snapshot }) {
+                let _ = self.base().submit(removal).await;
+            }
+        }
+        drop(turn);
     }
 
     /// Runs ops, and then a request, as one transaction. Returns the reply to the request, and the

@@ -15,26 +15,37 @@
 //! 4. [`Copies::made`]: a copy is complete. It becomes current only if no change began since the
 //!    switch ordered it.
 //!
-//! Each copy has a [`CopyTag`], which is never used twice. A node serves a read only from the copy
-//! with the tag that the switch names ([`CopyHead`]). So a late or repeated message can make a copy
-//! useless, but never makes a read return other bytes than those of the named copy.
+//! A rule such as `* rw data/hot/* -> all storage.0,storage.1` also applies plain writes to the
+//! copies, so that they stay current. [`updates`] has the protocol.
+//!
+//! Each copy has a [`CopyTag`], which is never used twice, and the writes of a copy are numbered
+//! ([`CopyWrite`]). A node applies them in this order, and serves a read only from the copy and the
+//! state that the switch names ([`CopyState`]). So a late or repeated message can make a copy
+//! useless, but never makes a read return other bytes than those of the named state.
 //!
 //! # Invariants
 //!
-//! - A current copy has the bytes that the object has at its home, until a change begins.
+//! - A current copy has the bytes that the object has at its home, until a change or update begins.
 //! - After a restart, a switch knows no copy, so all reads go home.
 //! - While a change is in flight, the switch orders no copies of its object.
 
 mod choice;
 mod head;
+mod message;
+mod missed;
 mod of_object;
 mod stored;
 mod targets;
 mod tracker;
+mod update;
+mod updates;
 
-pub use head::{CopyHead, CopyStep, CopyTag, CopyWrite};
-pub use stored::{COPIED_CLASS, CopyDrop, copied_class};
-pub use tracker::{
-    Copies, CopySettings, CopySummary, CopyToDrop, MakeFailure, Making, PlannedRead, ReadFailure,
+pub use head::{CopyData, CopyHead, CopyState, CopyStep, CopyTag, CopyWrite};
+pub use message::{
+    CopySettings, CopySummary, CopyToDrop, MadeCopy, MakeFailure, Making, PlannedRead, ReadFailure,
     ReadFrom,
 };
+pub use missed::Missed;
+pub use stored::{COPIED_CLASS, CopyDrop, copied_class};
+pub use tracker::Copies;
+pub use update::{CopyUpdate, Update, UpdateEnd, UpdateFailure};

@@ -5,28 +5,58 @@ use std::time::Duration;
 
 use nacre_object::{ObjectStat, TargetName};
 
-use super::head::CopyTag;
+use super::head::{CopyState, CopyTag};
+use super::missed::Missed;
 
 /// A copy at a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Copy {
-    /// The runtime makes it.
-    Making(CopyTag),
-    /// It has the bytes that the object has at its home.
-    Current(CopyTag, ObjectStat),
+    /// The runtime makes it. Meanwhile updates have changed these bytes.
+    Making(CopyTag, Missed),
+    /// In this state, it has the bytes that the object has at its home.
+    Current(CopyState, ObjectStat),
+    /// Updates are on their way to it, so it is not in the read set.
+    Updating(UpdatingCopy),
+}
+
+/// A copy to which updates are on their way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UpdatingCopy {
+    pub tag: CopyTag,
+    /// How many writes the switch has ordered for it, since it was made.
+    pub sent: u64,
+    /// How many of them it has confirmed.
+    pub confirmed: u64,
+    /// Its size after all of them.
+    pub size: u64,
+    /// Its size when it was current. It counts among the bytes of current copies.
+    pub counted: u64,
+    /// Whether it was current when the update in flight began. The end of the update may have to
+    /// wait for it.
+    pub is_awaited: bool,
+}
+
+impl UpdatingCopy {
+    pub fn has_all(&self) -> bool {
+        self.confirmed == self.sent
+    }
 }
 
 impl Copy {
     pub fn tag(&self) -> CopyTag {
         match self {
-            Self::Making(tag) | Self::Current(tag, _) => *tag,
+            Self::Making(tag, _) => *tag,
+            Self::Current(state, _) => state.tag,
+            Self::Updating(copy) => copy.tag,
         }
     }
 
-    pub fn current_bytes(&self) -> u64 {
+    /// The bytes that it adds to those of all current copies.
+    pub fn counted_bytes(&self) -> u64 {
         match self {
-            Self::Making(_) => 0,
+            Self::Making(..) => 0,
             Self::Current(_, stat) => stat.size,
+            Self::Updating(copy) => copy.counted,
         }
     }
 }
@@ -43,6 +73,8 @@ pub(super) struct OfObject {
     pub changed_at: Option<Duration>,
     /// It is too large to be copied, as long as it does not change.
     pub is_too_large: bool,
+    /// Its `stat` after the last update, if nothing else has changed it since.
+    pub updated: Option<ObjectStat>,
 }
 
 impl OfObject {
@@ -53,6 +85,7 @@ impl OfObject {
             read_at: now,
             changed_at: None,
             is_too_large: false,
+            updated: None,
         }
     }
 
@@ -63,6 +96,6 @@ impl OfObject {
     }
 
     pub fn is_being_copied(&self) -> bool {
-        self.copies.values().any(|copy| matches!(copy, Copy::Making(_)))
+        self.copies.values().any(|copy| matches!(copy, Copy::Making(..)))
     }
 }

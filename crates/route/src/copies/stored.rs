@@ -3,11 +3,11 @@
 //!
 //! | method | input | output |
 //! | --- | --- | --- |
-//! | `write` | a [`CopyWrite`]: the next piece of a copy | nothing |
+//! | `write` | a [`CopyWrite`]: the next piece of a copy, or the next change of it | nothing |
 //! | `drop` | a [`CopyDrop`] | nothing |
 //!
 //! The object's bytes are the bytes of the copy. The map's header is a [`CopyHead`]. To read a
-//! copy, a node reads header and bytes in one request, and checks the tag.
+//! copy, a node reads header and bytes in one request, and checks the state that the header names.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::{
@@ -15,7 +15,7 @@ use nacre_object::{
     Result,
 };
 
-use super::head::{CopyHead, CopyStep, CopyTag, CopyWrite, put_tag, take_tag};
+use super::head::{CopyData, CopyHead, CopyStep, CopyTag, CopyWrite, put_tag, take_tag};
 
 /// The name of the class.
 pub const COPIED_CLASS: &str = "copied";
@@ -38,23 +38,40 @@ pub struct CopyDrop {
     pub tag: CopyTag,
 }
 
+/// What follows in an encoded [`CopyWrite`].
+const BYTES: u8 = 0;
+const ZEROS: u8 = 1;
+
 impl CopyWrite {
-    /// Encodes the input of `write`: the tag, the size, the offset, the length of the home's name,
-    /// that name, and the bytes. Numbers have 8 bytes in big-endian order, the length 4 bytes.
+    /// Encodes the input of `write`: the tag, the number, the size, the offset, the length of the
+    /// home's name, that name, and what follows. That is 0 and the bytes, or 1 and the number of
+    /// zeros. Numbers have 8 bytes in big-endian order, the length 4 bytes, and 0 or 1 one byte.
     pub fn encode(&self) -> Bytes {
         let home = self.home.to_string();
-        let mut out = BytesMut::with_capacity(self.data.len() + home.len() + 36);
+        let room = if let CopyData::Bytes(bytes) = &self.data { bytes.len() } else { 0 };
+        let mut out = BytesMut::with_capacity(room + home.len() + 53);
         put_tag(&mut out, self.tag);
+        out.put_u64(self.number);
         out.put_u64(self.size);
         out.put_u64(self.offset);
         out.put_u32(home.len() as u32);
         out.put_slice(home.as_bytes());
-        out.put_slice(&self.data);
+        match &self.data {
+            CopyData::Bytes(bytes) => {
+                out.put_u8(BYTES);
+                out.put_slice(bytes);
+            }
+            CopyData::Zeros(length) => {
+                out.put_u8(ZEROS);
+                out.put_u64(*length);
+            }
+        }
         out.freeze()
     }
 
     fn decode(mut input: Bytes) -> Result<Self> {
         let tag = take_tag(&mut input).ok_or_else(malformed)?;
+        let number = input.try_get_u64().map_err(|_| malformed())?;
         let size = input.try_get_u64().map_err(|_| malformed())?;
         let offset = input.try_get_u64().map_err(|_| malformed())?;
         let length = input.try_get_u32().map_err(|_| malformed())? as usize;
@@ -63,7 +80,12 @@ impl CopyWrite {
         }
         let home = input.split_to(length);
         let home: ObjectId = std::str::from_utf8(&home).map_err(|_| malformed())?.parse()?;
-        Ok(Self { home, tag, size, offset, data: input })
+        let data = match input.try_get_u8().map_err(|_| malformed())? {
+            BYTES => CopyData::Bytes(input),
+            ZEROS => CopyData::Zeros(input.try_get_u64().map_err(|_| malformed())?),
+            _ => return Err(malformed()),
+        };
+        Ok(Self { home, tag, number, size, offset, data })
     }
 }
 
@@ -101,8 +123,10 @@ fn write(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Cal
         }
     };
     view.set_map_header(head.encode())?;
-    if !write.data.is_empty() {
-        view.write(write.offset, write.data)?;
+    match write.data {
+        CopyData::Bytes(bytes) if !bytes.is_empty() => view.write(write.offset, bytes)?,
+        CopyData::Zeros(length) if length > 0 => view.zero(write.offset, length)?,
+        CopyData::Bytes(_) | CopyData::Zeros(_) => {}
     }
     done()
 }
@@ -120,6 +144,7 @@ mod tests {
     use nacre_conformance::MemoryObject;
     use nacre_object::{EntityName, ErrorKind};
 
+    use super::super::head::CopyState;
     use super::*;
     use crate::switch::Term;
 
@@ -131,11 +156,24 @@ mod tests {
         CopyTag { term: Term(term), number }
     }
 
-    fn put(object: &mut MemoryObject, tag: CopyTag, offset: u64, data: &str) -> Result<()> {
+    fn state(tag: CopyTag, applied: u64) -> CopyState {
+        CopyState { tag, applied }
+    }
+
+    fn send(object: &mut MemoryObject, one: CopyWrite) -> Result<()> {
+        write(one.encode(), object, &context()).map(drop)
+    }
+
+    /// Sends a write of a copy of 6 bytes.
+    fn put(
+        object: &mut MemoryObject,
+        tag: CopyTag,
+        number: u64,
+        (offset, data): (u64, &str),
+    ) -> Result<()> {
         let home = "data/x".parse().unwrap();
-        let data = Bytes::copy_from_slice(data.as_bytes());
-        let piece = CopyWrite { home, tag, size: 6, offset, data };
-        write(piece.encode(), object, &context()).map(drop)
+        let data = CopyData::Bytes(Bytes::copy_from_slice(data.as_bytes()));
+        send(object, CopyWrite { home, tag, number, size: 6, offset, data })
     }
 
     fn head(object: &mut MemoryObject) -> CopyHead {
@@ -143,46 +181,81 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_serves_reads_of_its_tag_once_all_pieces_are_stored() {
+    fn a_copy_serves_reads_of_the_state_that_it_has() {
         let mut object = MemoryObject::default();
-        put(&mut object, tag(1, 1), 0, "abc").unwrap();
-        assert!(!head(&mut object).serves(tag(1, 1)));
-        put(&mut object, tag(1, 1), 3, "def").unwrap();
-        put(&mut object, tag(1, 1), 0, "abc").unwrap();
-        assert!(head(&mut object).serves(tag(1, 1)), "a repeated piece changes nothing");
-        assert!(!head(&mut object).serves(tag(1, 2)) && !head(&mut object).serves(tag(2, 1)));
+        put(&mut object, tag(1, 1), 0, (0, "abc")).unwrap();
+        assert!(!head(&mut object).serves(state(tag(1, 1), 2)));
+        put(&mut object, tag(1, 1), 1, (3, "def")).unwrap();
+        assert!(head(&mut object).serves(state(tag(1, 1), 2)));
+        for other in [state(tag(1, 1), 1), state(tag(1, 2), 2), state(tag(2, 1), 2)] {
+            assert!(!head(&mut object).serves(other));
+        }
         assert_eq!(object.read(0, 9).unwrap(), "abcdef");
+    }
+
+    #[test]
+    fn a_write_that_comes_again_or_late_changes_nothing() {
+        let mut object = MemoryObject::default();
+        put(&mut object, tag(1, 1), 0, (0, "abcdef")).unwrap();
+        put(&mut object, tag(1, 1), 1, (2, "X")).unwrap();
+        put(&mut object, tag(1, 1), 2, (2, "Y")).unwrap();
+        for (number, write) in [(0, (0, "abcdef")), (1, (2, "X")), (2, (2, "Y"))] {
+            let late = put(&mut object, tag(1, 1), number, write).unwrap_err();
+            assert_eq!(late.kind(), ErrorKind::Stale);
+        }
+        assert_eq!(object.read(0, 9).unwrap(), "abYdef");
+    }
+
+    #[test]
+    fn an_update_lengthens_a_copy_or_writes_zeros() {
+        let mut object = MemoryObject::default();
+        put(&mut object, tag(1, 1), 0, (0, "abcdef")).unwrap();
+        let write = |number, size, offset, data| CopyWrite {
+            home: "data/x".parse().unwrap(),
+            tag: tag(1, 1),
+            number,
+            size,
+            offset,
+            data,
+        };
+        send(&mut object, write(1, 9, 8, CopyData::Bytes(Bytes::from_static(b"i")))).unwrap();
+        send(&mut object, write(2, 9, 1, CopyData::Zeros(2))).unwrap();
+        send(&mut object, write(3, 9, 9, CopyData::Zeros(0))).unwrap();
+        assert_eq!(object.read(0, 20).unwrap(), "a\0\0def\0\0i");
+        let head = head(&mut object);
+        assert_eq!((head.size, head.applied), (9, 4));
     }
 
     #[test]
     fn a_later_copy_replaces_an_earlier_one_and_not_the_other_way_round() {
         let mut object = MemoryObject::default();
-        put(&mut object, tag(1, 9), 0, "abcdef").unwrap();
-        put(&mut object, tag(2, 1), 0, "xyz").unwrap();
+        put(&mut object, tag(1, 9), 0, (0, "abcdef")).unwrap();
+        put(&mut object, tag(2, 1), 0, (0, "xyz")).unwrap();
         assert_eq!(object.read(0, 9).unwrap(), "xyz", "the bytes of the earlier copy are gone");
-        let late = put(&mut object, tag(1, 9), 0, "abcdef").unwrap_err();
-        assert_eq!(late.kind(), ErrorKind::Stale);
+        for number in [0, 1] {
+            let late = put(&mut object, tag(1, 9), number, (0, "abcdef")).unwrap_err();
+            assert_eq!(late.kind(), ErrorKind::Stale);
+        }
         assert_eq!(object.read(0, 9).unwrap(), "xyz");
     }
 
     #[test]
-    fn a_piece_without_the_pieces_before_it_is_refused() {
+    fn a_write_without_the_writes_before_it_is_refused() {
         let mut object = MemoryObject::default();
-        let early = put(&mut object, tag(1, 1), 3, "def").unwrap_err();
+        let early = put(&mut object, tag(1, 1), 1, (3, "def")).unwrap_err();
         assert_eq!(early.kind(), ErrorKind::Conflict);
         assert!(!object.exists().unwrap());
-        put(&mut object, tag(1, 1), 0, "a").unwrap();
-        assert_eq!(put(&mut object, tag(1, 1), 2, "c").unwrap_err().kind(), ErrorKind::Conflict);
-        assert_eq!(
-            put(&mut object, tag(1, 1), 1, "too long").unwrap_err().kind(),
-            ErrorKind::Invalid
-        );
+        put(&mut object, tag(1, 1), 0, (0, "a")).unwrap();
+        let gap = put(&mut object, tag(1, 1), 2, (1, "c")).unwrap_err();
+        assert_eq!(gap.kind(), ErrorKind::Conflict);
+        let long = put(&mut object, tag(1, 1), 1, (1, "too long")).unwrap_err();
+        assert_eq!(long.kind(), ErrorKind::Invalid);
     }
 
     #[test]
     fn a_drop_removes_a_copy_unless_it_is_later() {
         let mut object = MemoryObject::default();
-        put(&mut object, tag(1, 5), 0, "a").unwrap();
+        put(&mut object, tag(1, 5), 0, (0, "a")).unwrap();
         let mut drop_at = |tag| {
             drop_copy(CopyDrop { tag }.encode(), &mut object, &context()).unwrap();
             object.exists().unwrap()

@@ -3,146 +3,51 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nacre_object::{ObjectId, ObjectStat, TargetName};
+use nacre_object::{ObjectId, TargetName};
 
 use super::choice::{ReadContext, choose};
-use super::head::CopyTag;
+use super::head::{CopyState, CopyTag};
+use super::message::{
+    CopySettings, CopySummary, CopyToDrop, MadeCopy, MakeFailure, Making, PlannedRead, ReadFailure,
+    ReadFrom,
+};
+use super::missed::Missed;
 use super::of_object::{Copy, OfObject};
 use super::targets::Targets;
 use crate::fast_hash::FastHashMap;
 use crate::limits::{
     COPY_IDLE_TIME, MAX_COPIED_BYTES, MAX_COPIED_OBJECTS, MAX_COPIES_IN_THE_MAKING,
-    MAX_COPIES_TO_DROP, MAX_SCATTER_TARGETS, MIN_TARGET_REST, UNCOPIED_IDLE_TIME,
+    MAX_COPIES_TO_DROP, MAX_SCATTER_TARGETS, UNCOPIED_IDLE_TIME,
 };
 use crate::model::{Choice, Scatter};
 use crate::switch::Term;
-
-/// When copies are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CopySettings {
-    /// An object is copied only if it has not changed for this time.
-    pub quiet: Duration,
-    /// An object is copied only after so many reads since its last change.
-    pub reads: u32,
-    /// How long a target gets no reads of copies after its first failure. Each further failure
-    /// doubles the time, up to [`MAX_TARGET_REST`](crate::limits::MAX_TARGET_REST).
-    pub rest: Duration,
-}
-
-impl Default for CopySettings {
-    fn default() -> Self {
-        Self { quiet: Duration::from_secs(1), reads: 3, rest: MIN_TARGET_REST }
-    }
-}
-
-/// Where a read goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReadFrom {
-    /// To the object itself.
-    Home,
-    /// To a current copy.
-    Copy {
-        /// The target that has it.
-        target: TargetName,
-        /// The copy.
-        tag: CopyTag,
-        /// What `stat` answers about the object.
-        stat: ObjectStat,
-    },
-}
-
-/// A copy that the runtime has to make.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Making {
-    /// The object.
-    pub object: ObjectId,
-    /// Where.
-    pub target: TargetName,
-    /// The copy.
-    pub tag: CopyTag,
-}
-
-/// What the runtime does with a read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedRead {
-    /// Where it goes.
-    pub from: ReadFrom,
-    /// The copies to make.
-    pub make: Vec<Making>,
-}
-
-/// Why a copy was not made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MakeFailure {
-    /// The object is too large.
-    TooLarge,
-    /// The object changed meanwhile, or cannot be read at its home.
-    Changed,
-    /// The target did not answer, or cannot store the copy.
-    Target,
-}
-
-/// Why a read of a copy failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadFailure {
-    /// The target does not have the copy any more.
-    Lost,
-    /// The target did not answer, or cannot read.
-    Target,
-}
-
-/// A copy that nobody needs, at a target.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopyToDrop {
-    /// The object of which it is a copy.
-    pub object: ObjectId,
-    /// Where.
-    pub target: TargetName,
-    /// The copy. Later copies stay.
-    pub tag: CopyTag,
-}
-
-/// The copies at present, for reports.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CopySummary {
-    /// How many are current.
-    pub current: usize,
-    /// How many are being made.
-    pub in_the_making: usize,
-    /// The bytes of the current ones.
-    pub bytes: u64,
-    /// How many copies became current since the start.
-    pub made: u64,
-    /// How many copies could not be made since the start.
-    pub failed: u64,
-    /// How many reads each target has served since the start.
-    pub served: BTreeMap<TargetName, u64>,
-}
 
 /// Decides which copies of the objects of one target are current, and which copy serves a read. See
 /// the module's description for the protocol.
 #[derive(Debug)]
 pub struct Copies {
     own: TargetName,
-    settings: CopySettings,
+    pub(super) settings: CopySettings,
     /// The term of the installed rules; 0 until there are some.
     term: Term,
     /// The number of the last tag.
     number: u64,
-    objects: FastHashMap<ObjectId, OfObject>,
-    /// How many changes of each object are in flight.
-    changes: FastHashMap<ObjectId, usize>,
+    pub(super) objects: FastHashMap<ObjectId, OfObject>,
+    /// How many changes of each object are in flight, including updates.
+    pub(super) changes: FastHashMap<ObjectId, usize>,
     /// The copies that the runtime is making, including those that became useless meanwhile.
     makings: BTreeSet<CopyTag>,
-    targets: Targets,
-    /// The bytes of current copies.
-    bytes: u64,
+    pub(super) targets: Targets,
+    /// The bytes of current copies, and of those that updates are on their way to.
+    pub(super) bytes: u64,
     to_drop: BTreeMap<(ObjectId, TargetName), CopyTag>,
     /// Whether targets may have copies that this switch does not know.
     is_sweep_due: bool,
     count: u64,
     made: u64,
     failed: u64,
+    pub(super) updates: u64,
+    pub(super) updates_failed: u64,
 }
 
 impl Copies {
@@ -163,6 +68,8 @@ impl Copies {
             count: 0,
             made: 0,
             failed: 0,
+            updates: 0,
+            updates_failed: 0,
         }
     }
 
@@ -176,6 +83,18 @@ impl Copies {
             self.objects.remove(&object);
         }
         self.is_sweep_due = true;
+    }
+
+    /// The rules may name other targets from now on. `is_named` says whether one lets an object have
+    /// a copy at a target. All other copies are dropped, so that updates do not go to them.
+    pub fn targets_changed(&mut self, is_named: impl Fn(&ObjectId, &TargetName) -> bool) {
+        let all = self.objects.iter().flat_map(|(object, of)| {
+            of.copies.keys().map(move |target| (object.clone(), target.clone()))
+        });
+        let left: Vec<_> = all.filter(|(object, target)| !is_named(object, target)).collect();
+        for (object, target) in left {
+            self.forget_copy(&object, &target);
+        }
     }
 
     /// A read arrives, which the rule with `scatter` decides about. `random` is a random number.
@@ -210,8 +129,8 @@ impl Copies {
     fn source(&self, now: Duration, object: &ObjectId, scatter: &Scatter, random: u64) -> ReadFrom {
         let of = self.objects.get(object);
         let current = |target: &TargetName| match of?.copies.get(target)? {
-            Copy::Current(tag, stat) => Some((*tag, *stat)),
-            Copy::Making(_) => None,
+            Copy::Current(state, stat) => Some((*state, *stat)),
+            Copy::Making(..) | Copy::Updating(_) => None,
         };
         let can_serve = |target: &&TargetName| {
             **target == self.own
@@ -223,7 +142,11 @@ impl Copies {
         let chosen = choose(scatter.choice, &candidates, context);
         let copy = chosen.filter(|target| **target != self.own);
         let copy = copy.and_then(|target| Some((target.clone(), current(target)?)));
-        copy.map_or(ReadFrom::Home, |(target, (tag, stat))| ReadFrom::Copy { target, tag, stat })
+        copy.map_or(ReadFrom::Home, |(target, (state, stat))| ReadFrom::Copy {
+            target,
+            state,
+            stat,
+        })
     }
 
     /// Orders the copies that an object should have and does not have.
@@ -253,7 +176,7 @@ impl Copies {
             self.number += 1;
             let tag = CopyTag { term: self.term, number: self.number };
             self.makings.insert(tag);
-            of.copies.insert(target.clone(), Copy::Making(tag));
+            of.copies.insert(target.clone(), Copy::Making(tag, Missed::default()));
             self.to_drop.remove(&(object.clone(), target.clone()));
             makings.push(Making { object: object.clone(), target: target.clone(), tag });
         }
@@ -280,7 +203,7 @@ impl Copies {
         &mut self,
         now: Duration,
         object: &ObjectId,
-        (target, tag): (&TargetName, CopyTag),
+        (target, state): (&TargetName, CopyState),
         why: ReadFailure,
     ) {
         match why {
@@ -289,11 +212,13 @@ impl Copies {
                 self.targets.answered(target);
                 let of = self.objects.get_mut(object);
                 let copies = of.map(|of| &mut of.copies);
+                // An update may have overtaken the read. Then the copy is only in another state.
+                let is_it = |copy: &Copy| matches!(copy, Copy::Current(of, _) if *of == state);
                 if let Some(copies) = copies
-                    && copies.get(target).is_some_and(|copy| copy.tag() == tag)
+                    && copies.get(target).is_some_and(is_it)
                     && let Some(copy) = copies.remove(target)
                 {
-                    self.bytes -= copy.current_bytes();
+                    self.bytes -= copy.counted_bytes();
                 }
             }
         }
@@ -313,26 +238,38 @@ impl Copies {
 
     /// A change is over: the engine has answered it, or will never execute it.
     pub fn change_ended(&mut self, now: Duration, object: &ObjectId) {
+        self.uncount_change(object);
+        if let Some(of) = self.objects.get_mut(object) {
+            of.changed_at = Some(now);
+        }
+    }
+
+    pub(super) fn uncount_change(&mut self, object: &ObjectId) {
         if let Some(count) = self.changes.get_mut(object) {
             *count -= 1;
             if *count == 0 {
                 self.changes.remove(object);
             }
         }
-        if let Some(of) = self.objects.get_mut(object) {
-            of.changed_at = Some(now);
-        }
     }
 
     /// Takes all copies of an object out of the read set, and makes those in the making useless.
-    fn void(&mut self, object: &ObjectId) {
+    pub(super) fn void(&mut self, object: &ObjectId) {
         let Some(of) = self.objects.get_mut(object) else { return };
-        (of.reads, of.is_too_large) = (0, false);
-        for (target, copy) in std::mem::take(&mut of.copies) {
-            self.bytes -= copy.current_bytes();
-            if matches!(copy, Copy::Current(..)) {
-                self.drop_later(object, target, copy.tag());
-            }
+        (of.reads, of.is_too_large, of.updated) = (0, false, None);
+        let targets: Vec<_> = of.copies.keys().cloned().collect();
+        for target in targets {
+            self.forget_copy(object, &target);
+        }
+    }
+
+    /// Takes a copy out of the read set, or makes it useless if it is in the making.
+    pub(super) fn forget_copy(&mut self, object: &ObjectId, target: &TargetName) {
+        let of = self.objects.get_mut(object);
+        let Some(copy) = of.and_then(|of| of.copies.remove(target)) else { return };
+        self.bytes -= copy.counted_bytes();
+        if !matches!(copy, Copy::Making(..)) {
+            self.drop_later(object, target.clone(), copy.tag());
         }
     }
 
@@ -347,21 +284,48 @@ impl Copies {
     pub fn is_wanted(&self, making: &Making) -> bool {
         let of = self.objects.get(&making.object);
         let copy = of.and_then(|of| of.copies.get(&making.target));
-        copy == Some(&Copy::Making(making.tag))
+        matches!(copy, Some(Copy::Making(tag, _)) if *tag == making.tag)
     }
 
-    /// A copy is complete, with the `stat` of its object at the home; or it could not be made.
+    /// What updates have changed since the switch ordered this copy, or since the runtime took it
+    /// last. The runtime copies these bytes again.
+    pub fn take_missed(&mut self, making: &Making) -> Missed {
+        let of = self.objects.get_mut(&making.object);
+        match of.and_then(|of| of.copies.get_mut(&making.target)) {
+            Some(Copy::Making(tag, missed)) if *tag == making.tag => missed.take(),
+            _ => Missed::default(),
+        }
+    }
+
+    /// How many bytes [`Copies::take_missed`] would take.
+    pub fn missed_bytes(&self, making: &Making) -> u64 {
+        let of = self.objects.get(&making.object);
+        match of.and_then(|of| of.copies.get(&making.target)) {
+            Some(Copy::Making(tag, missed)) if *tag == making.tag => {
+                missed.spans.iter().fold(0, |sum, span| span.length().saturating_add(sum))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether a copy could become current now: it is still of use, no update is in flight, and
+    /// none has changed bytes that the runtime has not copied since.
+    fn is_caught_up(&self, making: &Making) -> bool {
+        let is_changing = self.changes.contains_key(&making.object);
+        self.is_wanted(making) && !is_changing && self.missed_bytes(making) == 0
+    }
+
+    /// A copy is complete, or it could not be made.
     ///
-    /// The copy has the bytes that the object had at some time since the switch ordered the copy.
-    /// It becomes current unless a change has begun since then.
-    pub fn made(
-        &mut self,
-        now: Duration,
-        making: &Making,
-        outcome: Result<ObjectStat, MakeFailure>,
-    ) {
+    /// The copy has the bytes that the object had at some time since the switch ordered the copy,
+    /// or since the runtime last took what it had missed. It becomes current unless a change has
+    /// begun since then.
+    pub fn made(&mut self, now: Duration, making: &Making, outcome: Result<MadeCopy, MakeFailure>) {
         self.makings.remove(&making.tag);
         let is_wanted = self.is_wanted(making);
+        let is_caught_up = self.is_caught_up(making);
+        let outcome =
+            outcome.and_then(|made| is_caught_up.then_some(made).ok_or(MakeFailure::Changed));
         match outcome {
             Ok(_) => self.targets.answered(&making.target),
             Err(MakeFailure::Target) => {
@@ -379,10 +343,11 @@ impl Copies {
         }
         let Some(of) = self.objects.get_mut(&making.object) else { return };
         match outcome {
-            Ok(stat) => {
+            Ok(MadeCopy { stat, applied }) => {
                 self.made += 1;
                 self.bytes += stat.size;
-                of.copies.insert(making.target.clone(), Copy::Current(making.tag, stat));
+                let state = CopyState { tag: making.tag, applied };
+                of.copies.insert(making.target.clone(), Copy::Current(state, stat));
             }
             Err(why) => {
                 self.failed += 1;
@@ -467,6 +432,8 @@ impl Copies {
             bytes: self.bytes,
             made: self.made,
             failed: self.failed,
+            updates: self.updates,
+            updates_failed: self.updates_failed,
             served: self.targets.all_served(),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use nacre_object::{ErrorKind, ObjectId};
-use nacre_route::{CopyHead, CopyStep, CopyTag, CopyWrite};
+use nacre_route::{CopyData, CopyHead, CopyState, CopyStep, CopyTag, CopyWrite};
 
 use super::{Answer, Sabotage};
 
@@ -20,9 +20,16 @@ impl CopyNode {
     ) -> Answer {
         let before = self.0.get(&write.home).map(|(head, _)| head);
         let is_late = before.is_some_and(|head| head.tag > write.tag);
+        let is_out_of_order = |head: &CopyHead| {
+            head.tag == write.tag && write.number > 0 && write.number != head.applied
+        };
         let step = match (sabotage, before) {
             (Some(Sabotage::LatePieces), Some(head)) if is_late => {
                 Ok(CopyStep::Continue(head.clone()))
+            }
+            (Some(Sabotage::NumbersIgnored), Some(head)) if is_out_of_order(head) => {
+                let applied = head.applied.max(write.number + 1);
+                Ok(CopyStep::Continue(CopyHead { applied, ..head.clone() }))
             }
             _ => CopyHead::after(before, write),
         };
@@ -30,24 +37,32 @@ impl CopyNode {
             Ok(CopyStep::Begin(head)) => (head, vec![]),
             Ok(CopyStep::Continue(head)) => (head, self.0.remove(&write.home).unwrap().1),
             Err(error) => {
-                if error.kind() == ErrorKind::Stale {
-                    note("late piece refused");
-                }
+                note(match error.kind() {
+                    ErrorKind::Stale if is_late => "write to an earlier copy refused",
+                    ErrorKind::Stale => "late write refused",
+                    _ => "write refused for a gap",
+                });
                 return Answer::Refused;
             }
         };
-        let (from, to) = (write.offset as usize, write.offset as usize + write.data.len());
+        let (from, to) = (write.offset as usize, (write.offset + write.data.length()) as usize);
         stream.resize(stream.len().max(to), 0);
-        stream[from..to].copy_from_slice(&write.data);
+        match &write.data {
+            CopyData::Bytes(bytes) => stream[from..to].copy_from_slice(bytes),
+            CopyData::Zeros(_) => stream[from..to].fill(0),
+        }
         self.0.insert(write.home.clone(), (head, stream));
         Answer::Stored
     }
 
-    pub fn read(&self, object: &ObjectId, tag: CopyTag, sabotage: Option<Sabotage>) -> Answer {
+    pub fn read(&self, object: &ObjectId, state: CopyState, sabotage: Option<Sabotage>) -> Answer {
+        let serves = |head: &CopyHead| match sabotage {
+            Some(Sabotage::TagIgnored) => true,
+            Some(Sabotage::SentIsConfirmed) => head.tag == state.tag,
+            _ => head.serves(state),
+        };
         match self.0.get(object) {
-            Some((head, stream)) if head.serves(tag) || sabotage == Some(Sabotage::TagIgnored) => {
-                Answer::Copied(Bytes::copy_from_slice(stream))
-            }
+            Some((head, stream)) if serves(head) => Answer::Copied(Bytes::copy_from_slice(stream)),
             _ => Answer::Lost,
         }
     }

@@ -52,6 +52,11 @@ fn changed(stream: &Bytes, change: Change) -> Bytes {
             let value = value.to_be_bytes().repeat(count as usize);
             stream[from as usize..to as usize].copy_from_slice(&value);
         }
+        Change::Zero { block, count } => {
+            let end = stream.len();
+            let at = |block: u64| end.min((block * BLOCK_BYTES) as usize);
+            stream[at(block)..at(block + count)].fill(0);
+        }
         Change::Truncate { blocks } => stream.resize((blocks * BLOCK_BYTES) as usize, 0),
     }
     stream.into()

@@ -4,13 +4,14 @@
 mod copy_node;
 mod home;
 mod process;
+mod updating;
 mod world;
 
 pub use world::World;
 
 use bytes::Bytes;
 use nacre_object::{ObjectStat, TargetName};
-use nacre_route::{CopyTag, CopyWrite};
+use nacre_route::{CopyState, CopyTag, CopyWrite};
 
 pub const CLIENTS: usize = 4;
 pub const OBJECTS: usize = 2;
@@ -36,6 +37,7 @@ pub enum Party {
 #[derive(Debug, Clone, Copy)]
 pub enum Change {
     Write { block: u64, count: u64, value: u64 },
+    Zero { block: u64, count: u64 },
     Truncate { blocks: u64 },
 }
 
@@ -50,12 +52,12 @@ pub enum Ask {
     ToHome { process: u64, number: u64, what: AtHome },
     /// The engine answers.
     FromHome { process: u64, number: u64, answer: HomeAnswer },
-    /// The switch sends a piece of a copy.
+    /// The switch sends a piece of a copy, or an update.
     Piece(CopyWrite),
     /// The switch drops a copy.
     Drop { object: usize, tag: CopyTag },
     /// The switch reads a copy.
-    ReadCopy { object: usize, tag: CopyTag },
+    ReadCopy { object: usize, state: CopyState },
     /// A timer of whoever gets it.
     Wake,
 }
@@ -100,22 +102,32 @@ pub enum Sabotage {
     TagIgnored,
     /// A target writes a piece of an earlier copy into the present one.
     LatePieces,
-    /// A switch that has restarted uses the tags of before again.
-    TagsReused,
+    /// A target applies the writes of a copy in whichever order they come.
+    NumbersIgnored,
+    /// The switch takes an update that it has sent to a copy for one that the copy has, and targets
+    /// do not compare the state of a copy.
+    SentIsConfirmed,
+    /// The switch takes copies out of the read set only when the home has executed the update.
+    UpdateToldLate,
+    /// A copy in the making becomes current without what updates have changed meanwhile.
+    MissedIgnored,
 }
 
 impl Sabotage {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::ChangeToldLate,
         Self::ChangeEndedEarly,
         Self::TagIgnored,
         Self::LatePieces,
-        Self::TagsReused,
+        Self::NumbersIgnored,
+        Self::SentIsConfirmed,
+        Self::UpdateToldLate,
+        Self::MissedIgnored,
     ];
 }
 
 /// What a run over many seeds must bring about.
-pub const MUST_HAPPEN: [&str; 16] = [
+pub const MUST_HAPPEN: [&str; 26] = [
     "read at the home",
     "read at a copy",
     "changed",
@@ -126,7 +138,17 @@ pub const MUST_HAPPEN: [&str; 16] = [
     "copy lost",
     "copy dropped",
     "target did not answer a read",
-    "late piece refused",
+    "write to an earlier copy refused",
+    "late write refused",
+    "write refused for a gap",
+    "update applied by a copy",
+    "update refused by a copy",
+    "target did not answer an update",
+    "update ended with a copy behind",
+    "copy rejoined late",
+    "update met a change",
+    "missed bytes copied",
+    "read overtaken by an update",
     "rules changed",
     "home crashed",
     "target lost its copies",

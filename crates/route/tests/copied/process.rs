@@ -1,18 +1,20 @@
 //! The process of the home: what is lost when it crashes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use nacre_object::{ObjectId, ObjectStat};
-use nacre_route::{Copies, CopySettings, CopyTag, Making, Term};
+use nacre_route::{Copies, CopySettings, CopyState, CopyUpdate, Making, Span, Term};
 
-use super::Sabotage;
+use super::updating::Updating;
 use super::world::Question;
 
 /// Why the switch has asked its engine.
 pub enum Waiting {
     Read(Question),
     Change(Question),
+    /// The update in flight of this object.
+    Update(usize),
     Make(usize),
 }
 
@@ -21,14 +23,22 @@ pub struct MakingCopy {
     pub making: Making,
     pub object: usize,
     pub stat: Option<ObjectStat>,
-    pub block: u64,
+    /// The bytes that are still to be copied.
+    pub left: VecDeque<Span>,
+    /// The writes that the copy has got.
+    pub number: u64,
+    /// The version that the object must have in the end.
+    pub version: u64,
     pub is_at_end: bool,
+    /// Whether updates wait for it.
+    pub has_turn: bool,
 }
 
 /// A question of the switch to a target with copies.
 pub enum Asked {
     Piece(usize),
-    Read { question: Question, copy_node: usize, tag: CopyTag },
+    Update(CopyUpdate),
+    Read { question: Question, copy_node: usize, state: CopyState },
 }
 
 /// The process of the home: all of it is lost in a crash.
@@ -38,23 +48,24 @@ pub struct Process {
     pub waiting: BTreeMap<u64, Waiting>,
     pub makings: BTreeMap<usize, MakingCopy>,
     pub asked: BTreeMap<u64, Asked>,
+    pub updating: Updating,
 }
 
 pub fn object_id(object: usize) -> ObjectId {
     format!("data/o{object}").parse().unwrap()
 }
 
-pub fn process(number: u64, sabotage: Option<Sabotage>) -> Process {
+pub fn process(number: u64) -> Process {
     let (quiet, rest) = (Duration::from_millis(8), Duration::from_millis(15));
     let settings = CopySettings { quiet, reads: 2, rest };
     let mut copies = Copies::new("s.0".parse().unwrap(), settings);
-    let term = if sabotage == Some(Sabotage::TagsReused) { 1 } else { number };
-    copies.rules_changed(Term(term), |_| true);
+    copies.rules_changed(Term(number), |_| true);
     Process {
         number,
         copies,
         waiting: BTreeMap::new(),
         makings: BTreeMap::new(),
         asked: BTreeMap::new(),
+        updating: Updating::default(),
     }
 }

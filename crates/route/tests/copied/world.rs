@@ -8,27 +8,31 @@ use nacre_clock::Random;
 use nacre_conformance::Chronicle;
 use nacre_conformance::network::{Delivery, Leg, Network};
 use nacre_object::ObjectId;
-use nacre_route::{
-    Choice, CopyTag, CopyToDrop, CopyWrite, MakeFailure, ReadFailure, ReadFrom, Scatter, Take, Term,
-};
+use nacre_route::{Choice, CopyState, CopyToDrop, ReadFailure, ReadFrom, Scatter, Take, Term};
 
 use super::copy_node::CopyNode;
 use super::home::Home;
 use super::process::{Asked, MakingCopy, Process, Waiting, object_id, process};
+use super::updating::Turn;
 use super::{
-    Answer, Ask, AtHome, BLOCK_BYTES, BLOCKS, CLIENTS, COPY_NODES, Change, HomeAnswer, OBJECTS,
-    Party, Sabotage, copy_node_of, target,
+    Answer, Ask, AtHome, BLOCKS, CLIENTS, COPY_NODES, Change, HomeAnswer, OBJECTS, Party, Sabotage,
+    copy_node_of, target,
 };
 
 /// The most steps of a run. A run that has not finished by then has failed.
 const MAX_STEPS: usize = 100_000;
 /// The number of steps in which faults happen.
 const STORM_STEPS: usize = 8_000;
+/// In one of this many steps of the storm something breaks.
 const MISFORTUNE_ONE_IN: u64 = 60;
+/// The same, if copies stay current under writes. So copies live long enough to get many updates.
+const UPDATED_MISFORTUNE_ONE_IN: u64 = 400;
 /// The interval at which each party checks what is due.
 const WAKE_EVERY: u64 = 6;
 /// One of this many operations of clients is a change.
 const CHANGE_ONE_IN: u64 = 20;
+/// The same, if copies stay current under writes.
+const UPDATE_ONE_IN: u64 = 8;
 /// Operations that each client completes after the storm.
 const CALM_OPERATIONS: u64 = 20;
 
@@ -48,10 +52,10 @@ struct Client {
 }
 
 pub struct World {
-    random: Random,
+    pub(super) random: Random,
     network: Network<Party, Ask, Answer>,
     clients: Vec<Client>,
-    process: Process,
+    pub(super) process: Process,
     home: Home,
     copy_nodes: Vec<CopyNode>,
     /// The newest version of each object that a client has written or read.
@@ -61,8 +65,13 @@ pub struct World {
     next_id: u64,
     /// Whether the home crashes far more often than in other runs.
     is_short_lived: bool,
-    sabotage: Option<Sabotage>,
-    told: Chronicle,
+    /// Whether writes are applied to copies, as rules with `all` or `quorum` want it.
+    takes_updates: bool,
+    /// One of so many operations of clients is a change.
+    change_one_in: u64,
+    misfortune_one_in: u64,
+    pub(super) sabotage: Option<Sabotage>,
+    pub(super) told: Chronicle,
     violation: Option<String>,
 }
 
@@ -75,17 +84,24 @@ impl World {
     /// # Errors
     /// What is wrong with it.
     pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<Chronicle, String> {
+        let takes_updates = !seed.is_multiple_of(3);
         let mut world = Self {
             random: Random::seeded(seed),
             network: Network::default(),
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
-            process: process(1, sabotage),
+            process: process(1),
             home: Home::new(),
             copy_nodes: (0..COPY_NODES).map(|_| CopyNode::default()).collect(),
             newest_seen: vec![0; OBJECTS],
             seen: BTreeSet::new(),
             next_id: 0,
             is_short_lived: seed % 4 == 3,
+            takes_updates,
+            change_one_in: if takes_updates { UPDATE_ONE_IN } else { CHANGE_ONE_IN },
+            misfortune_one_in: match takes_updates {
+                true => UPDATED_MISFORTUNE_ONE_IN,
+                false => MISFORTUNE_ONE_IN,
+            },
             sabotage,
             told: Chronicle::default(),
             violation: None,
@@ -106,7 +122,7 @@ impl World {
                 goals = self.clients.iter().map(|client| client.done + CALM_OPERATIONS).collect();
             }
             self.network.is_stormy = step < STORM_STEPS;
-            if step < STORM_STEPS && self.random.one_in(MISFORTUNE_ONE_IN) {
+            if step < STORM_STEPS && self.random.one_in(self.misfortune_one_in) {
                 self.misfortune();
             }
             self.step();
@@ -121,7 +137,7 @@ impl World {
     }
 
     fn misfortune(&mut self) {
-        match self.random.below(8) {
+        match self.random.below(9) {
             0..=5 if self.is_short_lived => self.crash(),
             0 => self.crash(),
             1..=3 => {
@@ -151,14 +167,18 @@ impl World {
 
     fn crash(&mut self) {
         self.told.note("home crashed");
-        self.process = process(self.process.number + 1, self.sabotage);
+        self.process = process(self.process.number + 1);
     }
 
-    fn now(&self) -> Duration {
+    pub(super) fn now(&self) -> Duration {
         Duration::from_millis(self.network.now())
     }
 
-    fn id(&mut self) -> u64 {
+    pub(super) fn home_size(&mut self, object: usize) -> u64 {
+        self.home.serve(AtHome::Stat(object)).stat.size
+    }
+
+    pub(super) fn id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
@@ -169,7 +189,7 @@ impl World {
         self.network.wake(party, id, Ask::Wake, after);
     }
 
-    fn send(&mut self, from: Party, to: Party, ask: Ask) -> u64 {
+    pub(super) fn send(&mut self, from: Party, to: Party, ask: Ask) -> u64 {
         let id = self.id();
         let told = &mut self.told;
         self.network.send(&mut self.random, &mut |what| told.note(what), (from, id), (to, ask));
@@ -181,7 +201,7 @@ impl World {
         self.network.post(&mut self.random, (from, id), (to, ask));
     }
 
-    fn reply(&mut self, question: Question, answer: Answer) {
+    pub(super) fn reply(&mut self, question: Question, answer: Answer) {
         let told = &mut self.told;
         self.network.reply(&mut self.random, &mut |what| told.note(what), question, answer);
     }
@@ -204,7 +224,7 @@ impl World {
             return;
         }
         let object = self.random.below(OBJECTS as u64) as usize;
-        let ask = match self.random.one_in(CHANGE_ONE_IN) {
+        let ask = match self.random.one_in(self.change_one_in) {
             true => Ask::Change { object, change: self.change() },
             false => Ask::Read { object },
         };
@@ -226,11 +246,14 @@ impl World {
     }
 
     fn change(&mut self) -> Change {
-        if self.random.one_in(4) {
+        if self.random.one_in(8) {
             return Change::Truncate { blocks: self.random.below(BLOCKS + 1) };
         }
         let block = self.random.below(BLOCKS);
         let count = 1 + self.random.below(BLOCKS - block);
+        if self.random.one_in(10) {
+            return Change::Zero { block, count };
+        }
         Change::Write { block, count, value: self.id() }
     }
 
@@ -263,15 +286,15 @@ impl World {
             (Ask::Drop { object, tag }, Party::CopyNode(at)) => {
                 self.copy_nodes[at].drop_copy(&object_id(*object), *tag);
             }
-            (Ask::ReadCopy { object, tag }, Party::CopyNode(at)) => {
-                let answer = self.copy_nodes[at].read(&object_id(*object), *tag, self.sabotage);
+            (Ask::ReadCopy { object, state }, Party::CopyNode(at)) => {
+                let answer = self.copy_nodes[at].read(&object_id(*object), *state, self.sabotage);
                 self.reply(question, answer);
             }
             _ => {}
         }
     }
 
-    fn ask_home(&mut self, waiting: Waiting, what: AtHome) {
+    pub(super) fn ask_home(&mut self, waiting: Waiting, what: AtHome) {
         let number = self.id();
         self.process.waiting.insert(number, waiting);
         let process = self.process.number;
@@ -286,22 +309,28 @@ impl World {
         let planned = self.process.copies.read(now, &object_id(object), &scatter, random);
         for making in planned.make {
             let number = self.id() as usize;
-            let making = MakingCopy { making, object, stat: None, block: 0, is_at_end: false };
-            self.process.makings.insert(number, making);
-            self.ask_home(Waiting::Make(number), AtHome::Stat(object));
+            self.process.makings.insert(number, MakingCopy::new(making, object));
+            self.take_turn(object, Turn::Begin(number));
         }
         match planned.from {
             ReadFrom::Home => self.ask_home(Waiting::Read(question), AtHome::Read(object)),
-            ReadFrom::Copy { target, tag, .. } => {
+            ReadFrom::Copy { target, state, .. } => {
                 let copy_node = copy_node_of(&target);
                 let to = Party::CopyNode(copy_node);
-                let id = self.send(Party::Switch, to, Ask::ReadCopy { object, tag });
-                self.process.asked.insert(id, Asked::Read { question, copy_node, tag });
+                let id = self.send(Party::Switch, to, Ask::ReadCopy { object, state });
+                self.process.asked.insert(id, Asked::Read { question, copy_node, state });
             }
         }
     }
 
     fn begin_change(&mut self, object: usize, change: Change, question: Question) {
+        let is_update = !matches!(change, Change::Truncate { .. });
+        if is_update && self.takes_updates {
+            return self.take_turn(object, Turn::Update(Box::new(question), change));
+        }
+        if self.process.updating.is_in_flight(object) {
+            self.told.note("update met a change");
+        }
         let now = self.now();
         if self.sabotage != Some(Sabotage::ChangeToldLate) {
             self.process.copies.change_began(&object_id(object));
@@ -330,69 +359,9 @@ impl World {
                 }
                 self.reply(question, Answer::Changed { version: answer.version });
             }
+            Waiting::Update(object) => self.update_done_at_home(object, answer),
             Waiting::Make(number) => self.make_from(number, answer),
         }
-    }
-
-    /// Goes on with a copy after an answer of the engine.
-    fn make_from(&mut self, number: usize, answer: HomeAnswer) {
-        let Some(one) = self.process.makings.get_mut(&number) else { return };
-        let (object, block) = (one.object, one.block);
-        match one.stat {
-            None => {
-                one.stat = Some(answer.stat);
-                self.ask_home(Waiting::Make(number), AtHome::ReadBlock(object, 0));
-            }
-            Some(stat) if one.is_at_end => match stat == answer.stat {
-                true => self.made(number, Ok(())),
-                false => self.made(number, Err(MakeFailure::Changed)),
-            },
-            Some(stat) => {
-                let left = stat.size.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES);
-                if answer.data.len() as u64 != left {
-                    return self.made(number, Err(MakeFailure::Changed));
-                }
-                let write = CopyWrite {
-                    home: object_id(object),
-                    tag: one.making.tag,
-                    size: stat.size,
-                    offset: block * BLOCK_BYTES,
-                    data: answer.data,
-                };
-                let to = Party::CopyNode(copy_node_of(&one.making.target));
-                let id = self.send(Party::Switch, to, Ask::Piece(write));
-                self.process.asked.insert(id, Asked::Piece(number));
-            }
-        }
-    }
-
-    /// Goes on with a copy after an answer of its target.
-    fn piece_answered(&mut self, number: usize, answer: &Answer) {
-        if !matches!(answer, Answer::Stored) {
-            return self.made(number, Err(MakeFailure::Target));
-        }
-        let Some(one) = self.process.makings.get_mut(&number) else { return };
-        one.block += 1;
-        let (object, block) = (one.object, one.block);
-        one.is_at_end = one.stat.is_some_and(|stat| block * BLOCK_BYTES >= stat.size);
-        let what = match one.is_at_end {
-            true => AtHome::Stat(object),
-            false => AtHome::ReadBlock(object, block),
-        };
-        self.ask_home(Waiting::Make(number), what);
-    }
-
-    fn made(&mut self, number: usize, outcome: Result<(), MakeFailure>) {
-        let now = self.now();
-        let Some(one) = self.process.makings.remove(&number) else { return };
-        let is_wanted = self.process.copies.is_wanted(&one.making);
-        self.told.note(match (outcome.is_ok(), is_wanted) {
-            (true, true) => "copy made",
-            (_, false) => "copy became useless in the making",
-            (false, true) => "copy not made",
-        });
-        let outcome = outcome.map(|()| one.stat.expect("the first answer has it"));
-        self.process.copies.made(now, &one.making, outcome);
     }
 
     fn hear(&mut self, delivery: Question, answer: Answer) {
@@ -400,8 +369,9 @@ impl World {
             Party::Client(at) => self.client_heard(at, &delivery, &answer),
             Party::Switch => match self.process.asked.remove(&delivery.id) {
                 Some(Asked::Piece(number)) => self.piece_answered(number, &answer),
-                Some(Asked::Read { question, copy_node, tag }) => {
-                    self.copy_answered(question, (copy_node, tag), answer);
+                Some(Asked::Update(update)) => self.update_answered(&update, &answer),
+                Some(Asked::Read { question, copy_node, state }) => {
+                    self.copy_answered(question, (copy_node, state), answer);
                 }
                 None => {}
             },
@@ -409,7 +379,12 @@ impl World {
         }
     }
 
-    fn copy_answered(&mut self, question: Question, (at, tag): (usize, CopyTag), answer: Answer) {
+    fn copy_answered(
+        &mut self,
+        question: Question,
+        (at, state): (usize, CopyState),
+        answer: Answer,
+    ) {
         let Ask::Read { object } = question.ask else { panic!("a read") };
         let (now, target, copies) = (self.now(), target(at), &mut self.process.copies);
         copies.read_ended(&target);
@@ -420,7 +395,12 @@ impl World {
                 return self.reply(question, Answer::Read(data));
             }
             Answer::Lost => {
-                self.told.note("copy lost");
+                let is_current = copies.is_current(&object_id(object), &target);
+                self.told.note(if is_current {
+                    "copy lost"
+                } else {
+                    "read overtaken by an update"
+                });
                 ReadFailure::Lost
             }
             _ => {
@@ -428,7 +408,7 @@ impl World {
                 ReadFailure::Target
             }
         };
-        copies.read_failed(now, &object_id(object), (&target, tag), why);
+        self.process.copies.read_failed(now, &object_id(object), (&target, state), why);
         self.ask_home(Waiting::Read(question), AtHome::Read(object));
     }
 

@@ -106,11 +106,13 @@ fn copies_line(status: &RouteStatus, out: Out) -> Option<String> {
     let read = |(target, count): (&String, &u64)| format!("{} {count}", printable(target));
     let reads: Vec<_> = copies.reads.iter().map(read).collect();
     Some(format!(
-        "{}: {} copies are current ({}), {} are in the making; reads served: {}",
+        "{}: {} copies are current ({}), {} are in the making; updates applied: {}, not confirmed: {}; reads served: {}",
         status.target,
         copies.current,
         out.size(copies.bytes),
         copies.in_the_making,
+        copies.updates,
+        copies.updates_failed,
         if reads.is_empty() { "none".to_owned() } else { reads.join(", ") }
     ))
 }

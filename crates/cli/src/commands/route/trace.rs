@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nacre::{Cluster, ClusterFile, RoleName, Sessions};
 use nacre_node::{CopyWay, ROUTE_SERVICE, RouteWay};
 use nacre_object::{Error, ObjectId, Result};
-use nacre_route::Io;
+use nacre_route::{Io, Operation};
 
 use crate::out::{Out, printable, table};
 
@@ -15,7 +15,7 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks the switch of the object's home; on Ceph, the gateway that routes.
 pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: Out) -> Result<()> {
-    let object = Io::parse(io)?.object;
+    let Io { object, operation, .. } = Io::parse(io)?;
     let sessions = Sessions::new(file)?;
     let answer = match file.engine() {
         None => ask(&sessions, &home(file, cluster, &object)?, io).await?,
@@ -35,7 +35,7 @@ pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: 
             };
             vec![
                 way.span.clone().unwrap_or_else(|| "no bytes".to_owned()),
-                destination(way),
+                destination(way, operation),
                 way.object.as_deref().map_or_else(|| "-".to_owned(), printable),
                 way.application.as_deref().map_or_else(|| "-".to_owned(), printable),
                 why,
@@ -72,8 +72,8 @@ async fn ask_router(file: &ClusterFile, sessions: &Sessions, io: &str) -> Result
     Err(failure)
 }
 
-/// The node of a way; for a scattered read, all targets that the rule names.
-fn destination(way: &RouteWay) -> String {
+/// The node of a way; for scattered IO, also the targets that the rule names.
+fn destination(way: &RouteWay, operation: Operation) -> String {
     if way.copies.is_empty() {
         return printable(&way.destination);
     }
@@ -81,6 +81,12 @@ fn destination(way: &RouteWay) -> String {
         let state = if copy.is_current { "current" } else { "no current copy" };
         format!("{} ({state})", printable(&copy.target))
     };
-    let targets: Vec<_> = way.copies.iter().map(target).collect();
-    format!("one of {}", targets.join(", "))
+    if operation == Operation::Read {
+        let targets: Vec<_> = way.copies.iter().map(target).collect();
+        return format!("one of {}", targets.join(", "));
+    }
+    let home = way.destination.split(' ').next();
+    let others = way.copies.iter().filter(|copy| Some(copy.target.as_str()) != home);
+    let all = [printable(&way.destination)].into_iter().chain(others.map(target));
+    all.collect::<Vec<_>>().join(", then ")
 }

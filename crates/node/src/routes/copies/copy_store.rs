@@ -3,11 +3,12 @@
 //! | method | input | answer |
 //! | --- | --- | --- |
 //! | `copy-write`, `copy-drop` | a [`Question`], then the input of `write` or `drop` of the class `copied` | nothing |
-//! | `copy-read` | a [`Question`] with a span, then a [`CopyTag`] | the bytes |
+//! | `copy-read` | a [`Question`] with a span, then a [`CopyState`] | the bytes |
 //! | `copies` | a [`CopyListAsk`] in JSON | a [`CopyList`] in JSON: the objects of one target of which this node keeps copies |
 //!
-//! Each copy has a tag, which a switch uses only once. The class compares the tag of a request with
-//! that of the stored copy. So a delayed request of a switch that has died changes no later copy.
+//! Each copy has a tag, which a switch uses only once, and the writes of a copy are numbered. The
+//! class compares tag and number of a request with those of the stored copy. So a delayed request of
+//! a switch that has died changes no later copy, and a delayed write no later state of a copy.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{
     ClassCall, Error, ErrorKind, ListRequest, ObjectId, ObjectName, Op, OpResult, Result, Store,
 };
-use nacre_route::{COPIED_CLASS, CopyHead, CopyTag};
+use nacre_route::{COPIED_CLASS, CopyHead, CopyState};
 use serde::{Deserialize, Serialize};
 
 use crate::routes::NodeSwitch;
@@ -73,7 +74,7 @@ impl CopyStore {
 
     /// Reads header and bytes at once, so that both belong to one copy.
     async fn read(&self, question: &Question, object: ObjectId, read: Op) -> Result<Bytes> {
-        let tag = CopyTag::decode(question.payload.clone())?;
+        let state = CopyState::decode(question.payload.clone())?;
         let request = question.request(object.clone(), vec![Op::MapGetHeader, read])?;
         let mut results = self.switch.base().submit(request).await?.results.into_iter();
         let (Some(OpResult::Data(head)), Some(OpResult::Data(data))) =
@@ -81,9 +82,12 @@ impl CopyStore {
         else {
             return Err(Error::corrupt("the reply to a read of a copy has no data").on(&object));
         };
-        match CopyHead::decode(head)?.serves(tag) {
+        match CopyHead::decode(head)?.serves(state) {
             true => Ok(data),
-            false => Err(Error::stale("the target has another copy").on(&object)),
+            false => {
+                Err(Error::stale("the target has another copy, or the copy another state")
+                    .on(&object))
+            }
         }
     }
 

@@ -8,8 +8,8 @@ use nacre_object::{
     ErrorKind, ObjectId, ObjectStat, Op, OpResult, Reply, Request, Result, TargetName,
 };
 use nacre_route::{
-    CopyTag, Destination, Io, Making, Operation, ReadFailure, ReadFrom, RuleId, RuleTable, Scatter,
-    Span, Touch,
+    CopyState, Destination, Io, Making, Operation, ReadFailure, ReadFrom, RuleId, RuleTable,
+    Scatter, Span, Touch,
 };
 
 use crate::completed::Completed;
@@ -72,7 +72,7 @@ impl NodeSwitch {
             return self.submit_by_rules(onward, request, Some(pass)).await;
         }
         if request.ops.iter().any(Op::is_write) {
-            return self.change(onward, request).await;
+            return self.change_or_update(onward, request).await;
         }
         match request.ops.as_slice() {
             [Op::Read { offset, length }] | [Op::Read { offset, length }, Op::Stat]
@@ -87,7 +87,11 @@ impl NodeSwitch {
 
     /// Runs a request that may change its object. It runs to its end even if the caller gives up,
     /// because no copy may be made meanwhile.
-    async fn change(self: &Arc<Self>, onward: Onward, request: Request) -> Result<Reply> {
+    pub(super) async fn change(
+        self: &Arc<Self>,
+        onward: Onward,
+        request: Request,
+    ) -> Result<Reply> {
         let change = ChangeInFlight::begin(self, &request.header.object);
         let switch = Arc::clone(self);
         Completed::of(async move {
@@ -112,16 +116,16 @@ impl NodeSwitch {
         for making in make {
             tokio::spawn(Arc::clone(self).make_copy(making));
         }
-        if let ReadFrom::Copy { target, tag, stat } = from {
+        if let ReadFrom::Copy { target, state, stat } = from {
             let object = &request.header.object;
-            match self.read_copy(&request, &target, tag, span).await {
+            match self.read_copy(&request, &target, state, span).await {
                 Ok(data) => {
                     self.core().copies.read_served(&target);
                     return Ok(reply(&request, data, stat));
                 }
                 Err(why) => {
                     let now = self.now();
-                    self.core().copies.read_failed(now, object, (&target, tag), why);
+                    self.core().copies.read_failed(now, object, (&target, state), why);
                     outstanding = self.outstanding_at_home();
                 }
             }
@@ -166,13 +170,13 @@ impl NodeSwitch {
         &self,
         request: &Request,
         target: &TargetName,
-        tag: CopyTag,
+        state: CopyState,
         span: Span,
     ) -> Result<Bytes, ReadFailure> {
         let asked = async {
             let place = self.locations().copy(&request.header.object, target)?;
-            let question =
-                Question::new(self, &request.header, &place, Some(span), tag.encode()).encode()?;
+            let question = Question::new(self, &request.header, &place, Some(span), state.encode())
+                .encode()?;
             let transport = self.transport()?;
             transport.ask(&place.node, ROUTE_SERVICE, "copy-read", question, COPY_READ_TIME).await
         };

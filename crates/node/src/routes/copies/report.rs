@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nacre_route::{Copies, CopySummary, Io, RuleTable};
+use nacre_route::{Copies, CopySummary, Io, Operation, RuleTable};
 use serde::{Deserialize, Serialize};
 
 use super::reads::scatter_of;
@@ -20,19 +20,34 @@ pub struct CopiesStatus {
     pub made: u64,
     /// How many copies could not be made since the node started.
     pub failed: u64,
+    /// How many updates copies have applied since the node started.
+    #[serde(default)]
+    pub updates: u64,
+    /// How many updates copies did not confirm since the node started.
+    #[serde(default)]
+    pub updates_failed: u64,
     /// How many reads of objects with copies each target has served since the node started.
     pub reads: BTreeMap<String, u64>,
 }
 
 impl From<CopySummary> for CopiesStatus {
     fn from(summary: CopySummary) -> Self {
-        let CopySummary { current, in_the_making, bytes, made, failed, served } = summary;
+        let CopySummary {
+            current,
+            in_the_making,
+            bytes,
+            made,
+            failed,
+            updates,
+            updates_failed,
+            served,
+        } = summary;
         let reads = served.into_iter().map(|(target, count)| (target.to_string(), count)).collect();
-        Self { current, in_the_making, bytes, made, failed, reads }
+        Self { current, in_the_making, bytes, made, failed, updates, updates_failed, reads }
     }
 }
 
-/// A target from which a rule lets an object be read.
+/// A target that a rule about copies of an object names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyWay {
     /// The target.
@@ -41,8 +56,13 @@ pub struct CopyWay {
     pub is_current: bool,
 }
 
-/// The targets among which a read is scattered, if one rule scatters all of it.
+/// The targets among which a read is scattered, or whose copies get a write, if one rule scatters all
+/// of it.
 pub(in crate::routes) fn copy_ways(table: &RuleTable, copies: &Copies, io: &Io) -> Vec<CopyWay> {
+    // Creates and deletes go to the home alone.
+    if !matches!(io.operation, Operation::Read | Operation::Write) {
+        return vec![];
+    }
     let Some((_, scatter)) = scatter_of(table, io) else { return vec![] };
     let way = |target: &nacre_object::TargetName| CopyWay {
         target: target.to_string(),
