@@ -12,7 +12,7 @@ use {
     nacre_object::NativeClass,
     nacre_registry::{ClassHook, MapHook, events_class, map_class},
     nacre_resource::{CapabilityHook, FileTypeHook},
-    nacre_route::{ControlHook, RouteHook, copied_class, routed_class},
+    nacre_route::{ControlHook, RouteHook, WaypointHook, copied_class, routed_class},
     nacre_slo::OrderHook,
 };
 
@@ -33,7 +33,8 @@ pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
         .with(CapabilityHook::new(Arc::clone(&clock)))
         .with(OrderHook::new(Arc::clone(&clock)))
         .with(RouteHook::new(Arc::clone(&clock)))
-        .with(ControlHook::new(clock))
+        .with(ControlHook::new(Arc::clone(&clock)))
+        .with(WaypointHook::new(clock))
 }
 
 /// The hooks of a process that cannot check programs, and so cannot put any.

@@ -85,7 +85,7 @@ pub use pool::Pool;
 pub use pools::PoolRecord;
 pub use reader::{MapReader, ObjectReader};
 pub use sessions::{ConnectOptions, Sessions};
-pub use staging::is_staging;
+pub use staging::staged_object;
 #[cfg(feature = "programs")]
 pub use striped::{Striped, StripedReply};
 pub use targets::{TargetFolder, damaged_target_files};

@@ -28,7 +28,9 @@ impl Cluster {
             match program.kind {
                 ProgramKind::Class => self.check_stores_no_log(program).await?,
                 ProgramKind::Capability => self.check_decides_for_no_log(program).await?,
-                ProgramKind::Route => self.check_decides_for_no_rule(program).await?,
+                ProgramKind::Route | ProgramKind::Waypoint => {
+                    self.check_decides_for_no_rule(program).await?;
+                }
                 ProgramKind::Control => self.check_makes_no_rules(program).await?,
                 _ => {}
             }

@@ -19,7 +19,7 @@ use crate::staging::Staging;
 
 /// How many bytes each request after the first carries. A put holds this many in memory.
 const PART_BYTES: usize = 4 * 1024 * 1024;
-const _: () = assert!(PART_BYTES <= MAX_REQUEST_BYTES);
+const _: () = assert!(MAX_REQUEST_BYTES <= 2 * PART_BYTES, "the rest of a first part is a part");
 
 impl Object {
     /// Replaces the whole byte stream by `content`, which may come in pieces of any size. Holds at
@@ -51,15 +51,19 @@ impl Object {
     }
 
     /// Writes the parts into the object itself. Each write is guarded by the version of the
-    /// previous one.
-    async fn put_in_place<S>(&self, first: Bytes, mut parts: Parts<S>) -> Result<()>
+    /// previous one. All parts leave room for what a node may add to a request.
+    async fn put_in_place<S>(&self, mut first: Bytes, mut parts: Parts<S>) -> Result<()>
     where
         S: Stream<Item = Result<Bytes>> + Send + Unpin,
     {
+        let mut ahead = first.split_off(PART_BYTES.min(first.len()));
         let mut offset = first.len() as u64;
         let mut version = self.submit(vec![Op::WriteFull { data: first }]).await?.version;
         loop {
-            let part = parts.next(PART_BYTES).await.map_err(|error| self.cut(error, offset))?;
+            let part = match ahead.is_empty() {
+                true => parts.next(PART_BYTES).await.map_err(|error| self.cut(error, offset))?,
+                false => std::mem::take(&mut ahead),
+            };
             if part.is_empty() {
                 return Ok(());
             }

@@ -1,14 +1,14 @@
-//! Checks that a program of routes may be removed: that no routing rule uses a route program, and
-//! that a control program makes no rules.
+//! Checks that a program of routes may be removed: that no routing rule uses a route program or a
+//! waypoint, and that a control program makes no rules.
 
 use nacre_object::{Error, ErrorKind, Result};
-use nacre_registry::{MapState, ProgramId, ROUTES_MAP};
+use nacre_registry::{MapState, ProgramId, ProgramKind, ROUTES_MAP};
 use nacre_route::{APPLICATION_PREFIX, CONTROL_PREFIX, StoredApplication};
 
 use crate::Cluster;
 
 impl Cluster {
-    /// Checks that no routing rule uses a route program, so that it can be removed. If the caller
+    /// Checks that no routing rule uses a route program or a waypoint, so that it can be removed. If the caller
     /// may not read the rules, permits the removal without a check. That is harmless: nodes keep
     /// using the version of the program that they have.
     pub(crate) async fn check_decides_for_no_rule(&self, program: &ProgramId) -> Result<()> {
@@ -17,8 +17,15 @@ impl Cluster {
             let Some(name) = key.strip_prefix(APPLICATION_PREFIX) else { continue };
             let senseless = |cause| Error::corrupt(format!("the rules of {name}: {cause}"));
             let stored: StoredApplication = serde_json::from_slice(value).map_err(senseless)?;
-            if stored.programs(&name.parse()?)?.contains(&program.name) {
-                let text = format!("{program} decides for rules of the application {name}");
+            let named = stored.programs(&name.parse()?)?;
+            let (is_named, does) = match program.kind {
+                ProgramKind::Waypoint => {
+                    (named.waypoints.contains(&program.name), "is a waypoint of")
+                }
+                _ => (named.routes.contains(&program.name), "decides for"),
+            };
+            if is_named {
+                let text = format!("{program} {does} rules of the application {name}");
                 return Err(Error::conflict(text).hint(format!(
                     "end them first with `nacre route rm {name}`, or activate another version instead"
                 )));

@@ -25,9 +25,10 @@ const MAX_NAMES: u32 = 4096;
 /// How many times a put tries to begin while other puts of the same object begin.
 const MAX_BEGINNINGS: u32 = 3;
 
-/// Whether an object collects the content of a large put of another object.
-pub fn is_staging(name: &ObjectName) -> bool {
-    name.as_str().contains(SUFFIX)
+/// The name of the object for whose large put an object collects the content; `None` if the object
+/// is no staging object.
+pub fn staged_object(name: &ObjectName) -> Option<&str> {
+    name.as_str().rsplit_once(SUFFIX).map(|(object, _)| object)
 }
 
 /// A put that has begun.

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | grants | The session checks them before any layer ([`Guard`](nacre_object::Guard)), so a request without the necessary right runs nothing. |
 //! | [`PoolTenantLayer`] | If a pool is assigned to a tenant, this layer gives the tenant to all requests on the pool. So it comes before all layers that treat tenants differently. |
-//! | [`SwitchLayer`] | It chooses the target, so it comes before the check that the target holds the object, and before all layers that act on the object. A gateway to Ceph that does not route forwards IO here to the gateway that does. The process's own requests pass it, too. For example, a method that receives a message may read bytes that a rule has sent to another node. |
+//! | [`SwitchLayer`] | It chooses the target, so it comes before the check that the target holds the object, and before all layers that act on the object. A gateway to Ceph that does not route forwards IO here to the gateway that does. The process's own requests pass it, too. For example, a method that receives a message may read bytes that a rule has sent to another node. Waypoints are part of it, so all layers below see bytes as they are stored. |
 //! | [`HolderCheck`] | It comes before all layers that read or change objects, so nothing happens to an object on a target that does not hold it. The process's own requests do not pass it: the process sends them only for objects of its own target. |
 //! | [`ChangeFeed`] | It watches service maps. It reads a map by calling a class, so the layers that serve such calls are below it. |
 //! | [`CatchUpLayer`] | It comes before [`SendingLayer`], because that layer must know the called class to see whether the call sends messages. |

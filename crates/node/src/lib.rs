@@ -54,11 +54,11 @@ pub use roles::{
     STORAGE_SERVICE, ScrubReport, StorageReport, StrayReport, WatchRequest,
 };
 pub use routes::{
-    ApplicationReport, AppliedProgram, AppliedRule, ControllerReport, CopiesStatus, CopyWay,
-    EVERY_SWITCH, NodeSwitch, Onward, ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress,
-    RouteState, RouteStatus, RouteWay, RoutedLocations, StartedApplication, SwitchLayer,
-    check_declared, check_put_by_hand, check_supported, check_supported_on_ceph, check_switches,
-    route_findings,
+    ApplicationReport, AppliedProgram, AppliedRule, AppliedWaypoint, ControllerReport,
+    CopiesStatus, CopyWay, EVERY_SWITCH, KnownPrograms, NodeSwitch, Onward, ROUTE_SERVICE,
+    RouteMap, RoutePrograms, RouteProgress, RouteState, RouteStatus, RouteWay, RoutedLocations,
+    StartedApplication, SwitchLayer, Waypoints, check_declared, check_put_by_hand, check_supported,
+    check_supported_on_ceph, check_switches, check_waypoint, route_findings,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use slo_targets::{Profiling, SloTargets};

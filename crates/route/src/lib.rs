@@ -2,7 +2,8 @@
 //! Nodes and gateways use it.
 //!
 //! A rule may leave the decision to a program in Luau ([`RouteProgram`], feature `programs`). Other
-//! programs make the rules of whole applications ([`ControlProgram`]).
+//! programs make the rules of whole applications ([`ControlProgram`]), or are stages that IO passes
+//! on its way ([`WaypointProgram`]).
 //!
 //! **Invariant:** this crate only decides. It performs no IO, and reads no clock and no randomness.
 
@@ -23,6 +24,7 @@ mod program;
 mod rules;
 mod shards;
 mod switch;
+mod waypoint;
 
 pub use check::{
     Checked, End, Endpoint, Finding, FindingKind, Hop, Network, Reason, Way, check, trace,
@@ -51,8 +53,8 @@ pub use endpoint::{
 };
 pub use fast_hash::{FastHashMap, FastHashSet};
 pub use file::{
-    APPLICATION_PREFIX, CONTROL_PREFIX, Grant, Insertion, Location, Routes, StoredApplication,
-    StoredInsertion, Topology,
+    APPLICATION_PREFIX, CONTROL_PREFIX, Grant, Insertion, Location, NamedPrograms, Routes,
+    StoredApplication, StoredInsertion, Topology,
 };
 pub use model::{
     ApplicationName, Ask, Choice, Declared, Destination, Follow, Header, Io, LayerName,
@@ -70,4 +72,11 @@ pub use shards::{
 pub use switch::{
     Command, ControllerAsk, Event, IoId, Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion,
     Placed, ProgramAsk, ProgramDecision, RefusedIo, RuleChange, Stamp, Switch, SwitchRules, Term,
+    WaypointAsk,
 };
+pub use waypoint::{
+    Answered, Coded, CodedOp, Content, HoldingQueue, Limit, MARK_ATTRIBUTE, Mark,
+    Way as WaypointWay, WaypointKind, code,
+};
+#[cfg(feature = "programs")]
+pub use waypoint::{LiveWaypoints, Price, WaypointHook, WaypointProgram};

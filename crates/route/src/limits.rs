@@ -80,6 +80,28 @@ pub(crate) const CONTROL_BUDGET: nacre_program::Budget = nacre_program::Budget {
     memory_bytes: 16 * 1024 * 1024,
     output_bytes: 0,
 };
+/// How long an IO waits at a waypoint that holds IO. A client waits longer for its reply, so it
+/// learns the reason.
+pub const MAX_WAYPOINT_WAIT: Duration = Duration::from_secs(20);
+/// The most IOs that wait at one waypoint. The switch holds some more.
+pub const MAX_WAYPOINT_QUEUE: usize = 32_768;
+/// The most waypoints that one IO passes. Rules that send IO round in a loop end here.
+pub const MAX_WAYPOINTS_OF_AN_IO: usize = 8;
+/// The most zeros that a waypoint encodes and writes for one request. A request of a client has at
+/// most twice as many bytes.
+pub const MAX_FILLED_BYTES: u64 = 4 << 20;
+/// The bytes that a waypoint encodes or decodes in one run. The budget of a run is for so many.
+#[cfg(feature = "programs")]
+pub const WAYPOINT_RUN_BYTES: usize = 64 * 1024;
+/// The budget of one run of a waypoint: of a decision about one IO, or of the encoding of
+/// [`WAYPOINT_RUN_BYTES`]. That is enough for thirty steps for each byte.
+#[cfg(feature = "programs")]
+pub(crate) const WAYPOINT_BUDGET: nacre_program::Budget = nacre_program::Budget {
+    time: Duration::from_millis(250),
+    steps: 2_000_000,
+    memory_bytes: 4 * 1024 * 1024,
+    output_bytes: 0,
+};
 /// The most versions of an object that a rule keeps. Each is a snapshot of the object, and half of an
 /// object's snapshots are left for others.
 pub const MAX_VERSIONS: u32 = nacre_object::limits::MAX_SNAPSHOTS as u32 / 2;
@@ -152,3 +174,5 @@ pub const MAX_TARGET_REST: Duration = Duration::from_secs(30);
 const _: () = assert!(MAX_COPY_BYTES < MAX_COPIED_BYTES);
 const _: () = assert!(MAX_PATTERN_RULES < MAX_RULES);
 const _: () = assert!(MAX_OBJECT_MATCH_BYTES * 4 < MAX_LINE_BYTES);
+const _: () = assert!(MAX_WAYPOINT_QUEUE < MAX_HELD_IOS);
+const _: () = assert!(MAX_FILLED_BYTES * 2 <= nacre_object::limits::MAX_REQUEST_BYTES as u64);

@@ -54,11 +54,12 @@ fn a_loop_is_reported_with_an_io_and_its_path() {
         lost.contains("r p/x 4..8") && lost.contains("edge [* r p/x 4..8 -> target t0]"),
         "{lost}"
     );
-    finds("application a on edge\n  * * p/x -> waypoint cache\n", "a loop");
-    finds_no(
-        "application a on edge\n  layer:cache * p/x -> home\n  * * p/x -> waypoint cache\n",
-        "a loop",
-    );
+    let round = "  * * p/x -> waypoint cache\n  * * p/x -> waypoint steady\n";
+    finds(&format!("application a on edge\n{round}"), "a loop");
+    let ends = "  layer:steady * p/x -> home\n";
+    finds_no(&format!("application a on edge\n{ends}{round}"), "a loop");
+    // IO that a layer has returned is not sent there again.
+    finds_no("application a on edge\n  * * p/x -> waypoint cache\n", "a loop");
 }
 
 #[test]
@@ -191,6 +192,8 @@ fn random_rule(random: &mut Random) -> String {
             "versions 2",
             "waypoint cache",
             "waypoint pack",
+            "waypoint steady",
+            "waypoint steady",
             "all t0,t1",
             "one t0,t1",
             "controller header",

@@ -261,7 +261,7 @@ fn an_io_fails_if_the_controller_makes_no_other_rule_about_it() {
 fn homeward(switch: &mut Switch, io: u64, op: Op) -> Vec<Command> {
     let request = Request::new("data/x".parse().unwrap(), vec![op]).unwrap().into();
     let (io, span, home) = (IoId(io), Span::WHOLE, None);
-    switch.handle(NOW, Event::ArrivedHomeward { io, request, span, home })
+    switch.handle(NOW, Event::ArrivedHomeward { io, request, span, via: None, home })
 }
 
 #[test]

@@ -8,7 +8,7 @@ use nacre_class::ClassRuntime;
 use nacre_clock::Clock;
 use nacre_registry::Hooks;
 use nacre_resource::{CapabilityHook, FileTypeHook, LiveCapabilityPrograms, LiveFileTypes};
-use nacre_route::{ControlHook, LiveControls, LiveRoutes, RouteHook};
+use nacre_route::{ControlHook, LiveControls, LiveRoutes, LiveWaypoints, RouteHook, WaypointHook};
 use nacre_slo::{LiveOrders, OrderHook};
 
 /// The live programs of a process that are not classes, by the kind of program.
@@ -20,6 +20,7 @@ pub(super) struct LivePrograms {
     pub orders: LiveOrders,
     pub routes: LiveRoutes,
     pub controls: LiveControls,
+    pub waypoints: LiveWaypoints,
 }
 
 /// The hooks of a process that runs classes with `runtime`, and other programs.
@@ -35,6 +36,7 @@ pub(super) fn hooks_of_node(
     let orders = OrderHook::new(Arc::clone(&clock)).installing_into(live.orders);
     let routes = RouteHook::new(Arc::clone(&clock)).installing_into(live.routes);
     let controls = ControlHook::new(Arc::clone(&clock)).installing_into(live.controls);
+    let waypoints = WaypointHook::new(Arc::clone(&clock)).installing_into(live.waypoints);
     hooks(clock)
         .with(classes)
         .with(balancers)
@@ -43,4 +45,5 @@ pub(super) fn hooks_of_node(
         .with(orders)
         .with(routes)
         .with(controls)
+        .with(waypoints)
 }

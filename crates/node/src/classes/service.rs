@@ -26,7 +26,7 @@ use nacre_slo::OrderPrograms;
 use nacre_telemetry::Counter;
 
 use super::hooks::{LivePrograms, hooks_of_node};
-use crate::routes::RoutePrograms;
+use crate::routes::{RoutePrograms, Waypoints};
 
 /// How long a call waits for its class. A new version and its source arrive within milliseconds, or
 /// within two seconds if a store restarts. A source that is unavailable for longer may never come,
@@ -46,6 +46,7 @@ struct Inner {
     orders: OrderPrograms,
     routes: RoutePrograms,
     route_faults: KindFaults,
+    waypoint_faults: KindFaults,
     control_faults: KindFaults,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
@@ -87,7 +88,10 @@ impl ClassService {
         let capability_policies = CapabilityPolicies::of(live.capabilities.clone());
         let orders = OrderPrograms::of(live.orders.clone(), Arc::clone(&clock));
         let route_faults = KindFaults::of(ProgramKind::Route);
+        let waypoint_faults = KindFaults::of(ProgramKind::Waypoint);
+        let waypoints = Waypoints::of(live.waypoints.clone(), waypoint_faults.clone());
         let routes = RoutePrograms::of(live.routes.clone(), route_faults.clone());
+        let routes = routes.with_waypoints(waypoints);
         let hooks = hooks_of_node(clock, Arc::clone(&runtime), live.clone());
         Ok(Self(Arc::new(Inner {
             runtime,
@@ -98,6 +102,7 @@ impl ClassService {
             orders,
             routes,
             route_faults,
+            waypoint_faults,
             control_faults: KindFaults::of(ProgramKind::Control),
             faults,
             subscriber,
@@ -186,6 +191,7 @@ impl ClassService {
         self.0.file_type_faults.report_to(reporter.clone());
         self.0.orders.report_to(reporter.clone());
         self.0.route_faults.report_to(reporter.clone());
+        self.0.waypoint_faults.report_to(reporter.clone());
         self.0.control_faults.report_to(reporter.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);

@@ -5,12 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use nacre_object::{Error, ProgramName, Result, TargetName, TenantName};
 use nacre_route::{
     Destination, Finding, LayerName, Location, ObjectMatch, ROUTED_POOL, Routes, SourceMatch,
-    StoredApplication, check,
+    StoredApplication, WaypointKind, check,
 };
 use nacre_slo::{Promise, SloState};
 
 use super::state::{EVERY_SWITCH, RouteState};
 use crate::cache::CACHE_LAYER;
+
+/// What the programs declare that rules name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KnownPrograms {
+    /// The destinations of route programs.
+    pub destinations: BTreeMap<ProgramName, Vec<Destination>>,
+    /// What waypoints do.
+    pub waypoints: BTreeMap<ProgramName, WaypointKind>,
+}
 
 /// Checks that the switches exist to which an application gives rules.
 ///
@@ -27,15 +36,15 @@ pub fn check_switches(application: &StoredApplication, targets: &[TargetName]) -
 }
 
 /// The findings of the analysis at the switch of each target, with the rules of all applications.
-/// `programs` has the destinations that route programs declare, and `slo` the tenants with a
-/// promised latency.
+/// `programs` says what the programs of rules declare, and `slo` which tenants have a promised
+/// latency.
 ///
 /// # Errors
 /// `Invalid` if a rule is malformed; `Exhausted` if the rules are too many to analyse.
 pub fn findings(
     after: &RouteState,
     targets: &[TargetName],
-    programs: &BTreeMap<ProgramName, Vec<Destination>>,
+    programs: &KnownPrograms,
     slo: &SloState,
 ) -> Result<Vec<Finding>> {
     let all = after.rules()?;
@@ -44,7 +53,7 @@ pub fn findings(
     for target in targets {
         let mut network = Routes::default();
         network.topology.targets.extend(targets.iter().cloned());
-        network.topology.programs = programs.clone();
+        network.topology.programs = programs.destinations.clone();
         network.topology.tenants = slo.pools.clone();
         network.topology.promises = promises.clone();
         // An embedded target is the node of the same name, so IO from one target to another passes
@@ -56,6 +65,11 @@ pub fn findings(
         let cache: LayerName = CACHE_LAYER.parse()?;
         network.topology.layers.insert(cache.clone(), None);
         network.topology.write_through.insert(cache);
+        for (name, kind) in &programs.waypoints {
+            let layer: LayerName = name.as_str().parse()?;
+            network.topology.layers.insert(layer.clone(), None);
+            network.topology.encoding.extend(kind.encodes.then_some(layer));
+        }
         network.topology.switches =
             vec![(EVERY_SWITCH.parse()?, Location::Source(SourceMatch::Any))];
         network.topology.pools.insert(ROUTED_POOL.parse()?);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nacre_object::{ObjectId, TargetName};
 use nacre_route::{
-    Destination, FastHashSet, Follow, ObjectMatch, Pattern, PrefixMap, Record, Rule,
+    Destination, FastHashSet, Follow, LayerName, ObjectMatch, Pattern, PrefixMap, Record, Rule,
 };
 
 /// The objects whose IO must go through the switch.
@@ -16,6 +16,8 @@ pub(super) struct Concern {
     following: Matches,
     copied: Matches,
     kept: Matches,
+    /// The objects of rules that send IO to a waypoint.
+    waypoints: Vec<(LayerName, Matches)>,
 }
 
 /// Permits an IO to bypass the switch, because no rule concerns its object. The holder drops this
@@ -75,7 +77,17 @@ impl Concern {
         let rules = || record.wanted.rules.values().flatten().chain(wanted).flatten();
         let objects = rules().map(|rule| &rule.header.object);
         let is_following = |rule: &&Rule| rule.options.follow != Follow::No;
+        let waypoint = |rule: &Rule| match &rule.destination {
+            Destination::Waypoint(layer) => Some((layer.clone(), rule.header.object.clone())),
+            _ => None,
+        };
+        let mut waypoints: BTreeMap<LayerName, Vec<ObjectMatch>> = BTreeMap::new();
+        for (layer, object) in rules().filter_map(waypoint) {
+            waypoints.entry(layer).or_default().push(object);
+        }
+        let waypoints = waypoints.into_iter();
         Self {
+            waypoints: waypoints.map(|(layer, of)| (layer, Matches::of(of.iter()))).collect(),
             all: Matches::of(objects.chain(record.followed.iter().map(|one| &one.object))),
             following: Matches::of(rules().filter(is_following).map(|rule| &rule.header.object)),
             copied: Matches::of(rules().filter(is_scattering).map(|rule| &rule.header.object)),
@@ -96,6 +108,12 @@ impl Concern {
     /// A pass for an IO that bypasses the switch although rules are about its object.
     pub fn pass_by(self: &Arc<Self>) -> FreePass {
         FreePass(Arc::clone(self))
+    }
+
+    /// The waypoints to which rules send IO on an object.
+    pub fn waypoints_of(&self, object: &ObjectId) -> Vec<LayerName> {
+        let of = self.waypoints.iter().filter(|(_, matches)| matches.contains(object));
+        of.map(|(layer, _)| layer.clone()).collect()
     }
 
     /// Whether a rule lets reads of an object go to copies.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre_object::{Error, NodeName, ProgramName, Result};
 use nacre_route::{
-    Controller, ControllerCommand, ControllerEvent, Follow, Followed, Found, Order, OrderAnswer,
-    Placed, Placement, Programs, Record, Rule, Span, Stamp, Stored, Term, Wanted, newest,
+    Controller, ControllerCommand, ControllerEvent, Destination, Follow, Followed, Found, Order,
+    OrderAnswer, Placed, Placement, Programs, Record, Rule, Span, Stamp, Stored, Term, Wanted,
+    newest,
 };
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -157,13 +158,18 @@ impl Control {
     }
 
     fn names_programs(&self) -> bool {
-        !programs_of(&self.insertions()).is_empty()
+        let insertions = self.insertions();
+        let passes = |rule: &Rule| matches!(rule.destination, Destination::Waypoint(_));
+        !programs_of(&insertions).is_empty() || insertions.iter().flatten().any(passes)
     }
 
     /// Waits a moment for programs that are new to this node.
     async fn until_live(&self, insertions: &[Vec<Rule>]) {
         let named = programs_of(insertions);
-        let is_live = || named.iter().all(|name| self.switch.programs().is_live(name));
+        let is_live = || {
+            named.iter().all(|name| self.switch.programs().is_live(name))
+                && self.switch.programs().waypoints().missing(insertions).is_none()
+        };
         let all_live = async {
             while !is_live() {
                 sleep(PROGRAM_CHECK).await;
@@ -210,22 +216,23 @@ impl Control {
         let Some(epoch) = self.installed else { return };
         match self.missing_program() {
             None => self.in_force.note_rules(epoch),
-            Some(name) => {
-                let text =
-                    format!("no version of route/{name} that fits the rules is on this node");
+            Some(program) => {
+                let text = format!("no version of {program} that fits the rules is on this node");
                 self.in_force.note_problem(&Error::unavailable(text));
             }
         }
     }
 
     /// A program that rules name although no version of it decides.
-    fn missing_program(&self) -> Option<ProgramName> {
+    fn missing_program(&self) -> Option<String> {
         let insertions = self.insertions();
         let record = self.controller.as_ref().map(Controller::record);
         let is_declared = |name: &&ProgramName| {
             record.is_some_and(|record| record.wanted.programs.contains_key(*name))
         };
-        programs_of(&insertions).into_iter().find(|name| !is_declared(name)).cloned()
+        let missing = programs_of(&insertions).into_iter().find(|name| !is_declared(name));
+        let waypoint = || self.switch.programs().waypoints().missing(&insertions);
+        missing.map(|name| format!("route/{name}")).or_else(waypoint)
     }
 
     /// Makes the switch use the versions that are live now.

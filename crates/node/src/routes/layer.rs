@@ -48,6 +48,9 @@ impl Layer for SwitchLayer {
         if is_routed(&request.header.object.pool) {
             return future::err(hidden(&request.header.object)).boxed();
         }
+        if let Err(error) = self.switch.check_staging(&request) {
+            return future::err(error).boxed();
+        }
         match self.switch.free_pass(&request.header) {
             Some(pass) => {
                 let submitted = self.next().submit(request);

@@ -15,6 +15,8 @@ pub(super) struct Live {
     pub pieces: Vec<Option<(Piece, Option<PieceReply>)>>,
     /// The end of the last byte that lies elsewhere. The stream is at least as long.
     pub routed_end: u64,
+    /// How many waypoints it has passed.
+    pub passed: usize,
 }
 
 impl Live {

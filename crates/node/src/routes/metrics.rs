@@ -12,6 +12,7 @@ use super::NodeSwitch;
 use super::copies::CopiesStatus;
 use super::direct::DirectKeeper;
 use super::in_force::InForce;
+use super::report::AppliedWaypoint;
 use super::tally::OTHER_APPLICATIONS;
 use crate::metrics::page::{Page, bytes, plain};
 
@@ -34,6 +35,7 @@ struct Values {
     applications: BTreeMap<String, OfApplication>,
     /// Decisions and failures of each program.
     programs: BTreeMap<String, (u64, u64)>,
+    waypoints: Vec<AppliedWaypoint>,
     followed: u64,
     split: u64,
     in_flight: u64,
@@ -95,6 +97,7 @@ impl RoutesCollector {
             let of = values.applications.entry(label).or_default();
             (of.decided, of.brought_home) = (totals.decided, totals.brought_home);
         }
+        values.waypoints = self.switch.programs().waypoints().report(core.switch.table());
         let (in_flight, held) = core.switch.load();
         (values.in_flight, values.held) = (in_flight as u64, held as u64);
         values.in_doubt = core.doubts.len() as u64;
@@ -144,7 +147,29 @@ impl Values {
         page.counters(plain("route_permits", help), of_switch(self.permits))?;
         let help = "Direct reads of bytes that this node keeps for others";
         page.counters(plain("route_direct_reads", help), of_switch(self.direct_reads))?;
+        self.encode_waypoints(&mut page)?;
         self.encode_copies(page)
+    }
+
+    fn encode_waypoints(&self, page: &mut Page<'_>) -> fmt::Result {
+        let help = "IO that has passed a waypoint";
+        page.counters(plain("route_waypoint_passed", help), self.of_waypoints(|of| of.passed))?;
+        let help = "IO that waits at a waypoint";
+        let waiting = self.of_waypoints(|of| of.waiting as u64);
+        page.gauges(plain("route_waypoint_waiting", help), waiting)?;
+        let help = "IO that a waypoint has refused";
+        page.counters(plain("route_waypoint_refused", help), self.of_waypoints(|of| of.refused))?;
+        let help = "IO that failed because the program of a waypoint failed";
+        page.counters(plain("route_waypoint_faults", help), self.of_waypoints(|of| of.faults))
+    }
+
+    fn of_waypoints(
+        &self,
+        read: impl Fn(&AppliedWaypoint) -> u64,
+    ) -> impl Iterator<Item = (Vec<(&'static str, &str)>, u64)> {
+        self.waypoints.iter().take(MAX_COUNTED_PROGRAMS).map(move |of| {
+            (vec![("target", self.target.as_str()), ("waypoint", of.name.as_str())], read(of))
+        })
     }
 
     fn encode_copies(&self, mut page: Page<'_>) -> fmt::Result {
@@ -215,6 +240,14 @@ mod tests {
             applications: [("tail".to_owned(), OfApplication { decided: 7, ..Default::default() })]
                 .into(),
             programs: [("spread".to_owned(), (3, 1))].into(),
+            waypoints: vec![AppliedWaypoint {
+                name: "limit".to_owned(),
+                version: 1,
+                passed: 4,
+                waiting: 3,
+                refused: 2,
+                faults: 1,
+            }],
             copies: CopiesStatus {
                 reads: [("storage.1".to_owned(), 5)].into(),
                 ..CopiesStatus::default()

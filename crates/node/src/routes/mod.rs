@@ -11,8 +11,8 @@
 //! 2. [`follower`] reads the map. [`control`] runs the pure controller for the node's own switch.
 //!    The controller stores the rules durably on the node. It then stops new IO, waits for IO in
 //!    flight, installs the rules, and lets IO continue.
-//! 3. [`node_switch`], [`begin`], [`switch_core`], [`live_io`] and [`layer`]: the runtime of the pure
-//!    switch. [`work`] does what the pure switch commands: [`pieces`] sends the pieces of an IO, and
+//! 3. [`node_switch`], [`submission`], [`switch_core`], [`live_io`] and [`layer`]: the runtime of the
+//!    pure switch. [`work`] does what the pure switch commands: [`pieces`] sends the pieces of an IO, and
 //!    [`programs`] runs the programs that rules name. [`read_with_stat`] answers reads of whole
 //!    objects.
 //! 4. [`service`] receives the requests of switches about routed bytes, and [`kept_bytes`] runs
@@ -23,7 +23,7 @@
 //!    at rest to where rules send them.
 //! 6. [`copies`]: copies of objects, which serve reads. [`versions`] and [`snapshots`]: former states of
 //!    objects. [`turns`]: the order of changes that all of them need. [`direct`]: reads of routed bytes by
-//!    clients that have a switch of their own.
+//!    clients that have a switch of their own. [`waypoints`]: stages that IO passes.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
 //!    [`analysis`] checks the rules as a whole. [`controller_asks`] is how a switch asks the
 //!    controller for rules about an IO.
@@ -43,7 +43,6 @@
 mod analysis;
 mod applications;
 mod background;
-mod begin;
 mod concern;
 mod control;
 mod controller_asks;
@@ -75,12 +74,16 @@ mod snapshots;
 mod spreader;
 mod state;
 mod statistics;
+mod submission;
 mod supported;
+#[cfg(test)]
+mod supported_tests;
 mod switch_core;
 mod tally;
 mod trace;
 mod turns;
 mod versions;
+mod waypoints;
 mod work;
 
 use std::sync::{Arc, Mutex};
@@ -94,7 +97,7 @@ use nacre_slo::NodeSlo;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use self::analysis::{check_switches, findings as route_findings};
+pub use self::analysis::{KnownPrograms, check_switches, findings as route_findings};
 pub use self::applications::{ApplicationReport, ControllerReport};
 pub use self::copies::{CopiesStatus, CopyWay};
 pub(crate) use self::gateways::Gateways;
@@ -103,14 +106,15 @@ pub use self::layer::SwitchLayer;
 pub use self::node_switch::NodeSwitch;
 pub use self::onward::Onward;
 pub use self::programs::RoutePrograms;
-pub use self::report::{AppliedProgram, AppliedRule, RouteStatus, RouteWay};
+pub use self::report::{AppliedProgram, AppliedRule, AppliedWaypoint, RouteStatus, RouteWay};
 pub use self::routed_locations::RoutedLocations;
 pub(crate) use self::service::METHODS_OF_READERS;
 pub use self::service::ROUTE_SERVICE;
 pub use self::state::{EVERY_SWITCH, RouteMap, RouteState, StartedApplication};
 pub use self::supported::{
-    check_declared, check_put_by_hand, check_supported, check_supported_on_ceph,
+    check_declared, check_put_by_hand, check_supported, check_supported_on_ceph, check_waypoint,
 };
+pub use self::waypoints::Waypoints;
 
 use self::applications::{ApplicationsTask, ControllerCollector, Reports, WaitingIos};
 use self::controller_asks::ControllerLink;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use nacre_clock::{Clock, Random};
 use nacre_host::HostTransport;
 use nacre_object::{
-    Error, IoHeader, ObjectId, Op, Reply, Request, Result, Stack, Store, SwitchName, TargetName,
+    Error, IoHeader, LayerName, ObjectId, Op, Reply, Request, Result, Stack, Store, SwitchName,
+    TargetName,
 };
 use nacre_route::{
     Copies, CopySettings, Destination, Event, ObjectMatch, Order, OrderAnswer, Record, Rule, Span,
@@ -54,7 +55,7 @@ pub struct NodeSwitch {
     /// Which node routes IO: of gateways to Ceph only one.
     router: Router,
     /// Whether an installed rule is only for the objects of one target.
-    has_homes: AtomicBool,
+    pub(super) has_homes: AtomicBool,
     /// Whether an installed rule sends reads past a layer.
     has_bypass: AtomicBool,
     versions: Versions,
@@ -207,6 +208,7 @@ impl NodeSwitch {
             self.has_bypass.store(has_bypass, Ordering::Relaxed);
             self.versions.note_rules(table);
             self.snapshots.note_rules();
+            self.programs.waypoints().note_rules(table);
             let scattering = core.switch.table().rules().map(|(_, rule)| rule);
             let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);
             let copied = Matches::of(scattering);
@@ -297,8 +299,15 @@ impl NodeSwitch {
         }
         let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
         // The parts of a large put stay with their object, so no rule concerns them.
-        let is_part = || nacre::is_staging(&header.object.name).then(|| concern.pass_by());
+        let is_part =
+            || nacre::staged_object(&header.object.name).is_some().then(|| concern.pass_by());
         concern.pass(&header.object).or_else(is_part)
+    }
+
+    /// The waypoints to which rules send IO on an object.
+    pub(super) fn waypoints_of(&self, object: &ObjectId) -> Vec<LayerName> {
+        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
+        concern.waypoints_of(object)
     }
 
     /// Makes all IO on the objects of `record` and of the rules `wanted` go through the switch.
@@ -351,6 +360,7 @@ impl NodeSwitch {
         self.check_kept_names(&request)?;
         if self.concerns_snapshots(&request) {
             drop(pass);
+            self.check_kept_as_stored(&request)?;
             return self.run(onward.usual, request, Some(Span::WHOLE)).await;
         }
         if let Some(rule) = self.rule_with_versions(&request) {
@@ -358,8 +368,13 @@ impl NodeSwitch {
             return self.change_and_keep(onward.usual, request, rule).await;
         }
         let is_of_bytes = touches(&request).iter().any(|touch| touch.span.is_some());
+        self.check_mark(&request)?;
+        if request.header.snapshot.is_some() && is_of_bytes {
+            drop(pass);
+            return self.read_snapshot(onward.usual, request).await;
+        }
         // Attributes, keys and snapshots stay at home.
-        if request.header.snapshot.is_some() || !is_of_bytes {
+        if !is_of_bytes {
             let reply = onward.usual.submit(request).await;
             drop(pass);
             return reply;
@@ -377,18 +392,8 @@ impl NodeSwitch {
                 }
                 self.read_with_stat(next, request, read).await
             }
-            [Op::Write { data, .. }] if !data.is_empty() => self.run(next, request, None).await,
+            [Op::Write { data, .. }] if !data.is_empty() => self.write(next, request).await,
             _ => self.run(next, request, Some(Span::WHOLE)).await,
-        }
-    }
-
-    /// The target that holds an object, if rules may depend on it.
-    pub(super) async fn home_of(&self, object: &ObjectId) -> Result<Option<TargetName>> {
-        match self.locations.rados() {
-            Some(locations) if self.has_homes.load(Ordering::Relaxed) => {
-                locations.primary(object).await.map(Some)
-            }
-            _ => Ok(None),
         }
     }
 

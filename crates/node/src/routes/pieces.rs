@@ -46,6 +46,8 @@ pub(super) struct PieceWork {
     /// The place of the piece's bytes, if they are away from home.
     pub placed: Vec<Placement>,
     pub application: Option<ApplicationName>,
+    /// How many waypoints the IO has passed.
+    pub passed: usize,
 }
 
 impl PieceWork {
@@ -75,8 +77,17 @@ impl PieceWork {
         }
         switch.core().homes.remove(&object);
         let ops = self.ops.of(&self.request).to_vec();
+        let changes = ops.iter().any(Op::is_write);
+        // The object may lose its bytes and its mark, whether a waypoint sees the request or not.
+        let forget = || switch.programs().waypoints().forget(&object);
+        if changes {
+            forget();
+        }
         let request = Request { header: self.request.header.clone(), ops };
         let reply = switch.run_with_snapshots(&self.next, request).await;
+        if changes {
+            forget();
+        }
         // The bytes are home, even if the request failed there.
         (Outcome::Done, reply)
     }

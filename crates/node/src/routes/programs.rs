@@ -11,15 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nacre_object::{Error, ProgramName, Result};
 use nacre_registry::KindFaults;
 use nacre_route::{
-    Declared, Destination, Event, IoId, LiveRoutes, ProgramAsk, ProgramDecision, Programs,
-    RefusedIo, RouteProgram, Rule, Term,
+    Declared, Destination, Event, IoId, LiveRoutes, NamedPrograms, ProgramAsk, ProgramDecision,
+    Programs, RefusedIo, RouteProgram, Rule, Term,
 };
 use tokio::time::{Instant, sleep};
 
 use super::NodeSwitch;
+use super::analysis::KnownPrograms;
 use super::control::SHORT_REST;
 use super::pieces::PATIENCE;
 use super::supported::check_declared;
+use super::waypoints::Waypoints;
 
 /// The programs of a node. Clones share everything.
 #[derive(Debug, Clone)]
@@ -27,6 +29,7 @@ pub struct RoutePrograms {
     live: LiveRoutes,
     faults: KindFaults,
     state: Arc<Mutex<State>>,
+    waypoints: Waypoints,
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +58,18 @@ pub(super) fn programs_of(insertions: &[Vec<Rule>]) -> BTreeSet<&ProgramName> {
 impl RoutePrograms {
     /// Those that are live on this node.
     pub fn of(live: LiveRoutes, faults: KindFaults) -> Self {
-        Self { live, faults, state: Arc::default() }
+        Self { live, faults, state: Arc::default(), waypoints: Waypoints::default() }
+    }
+
+    /// The same programs, and waypoints.
+    #[must_use]
+    pub fn with_waypoints(self, waypoints: Waypoints) -> Self {
+        Self { waypoints, ..self }
+    }
+
+    /// The waypoints, which IO passes on its way.
+    pub(super) fn waypoints(&self) -> &Waypoints {
+        &self.waypoints
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -79,14 +93,17 @@ impl RoutePrograms {
         programs
     }
 
-    /// The destinations that the live versions of programs declare, for the analysis of rules.
-    pub(super) fn declared_now(&self, rules: &[Rule]) -> BTreeMap<ProgramName, Vec<Destination>> {
-        let named = rules.iter().filter_map(|rule| rule.destination.program());
-        let live = |name: &ProgramName| {
+    /// What the live versions of programs declare, for the analysis of rules.
+    pub(super) fn declared_now(&self, named: &NamedPrograms) -> KnownPrograms {
+        let destinations = |name: &ProgramName| {
             let program = self.live.get(name.as_str())?;
             Some((name.clone(), program.destinations().to_vec()))
         };
-        named.filter_map(live).collect()
+        let kind = |name: &ProgramName| Some((name.clone(), self.waypoints.kind(name.as_str())?));
+        KnownPrograms {
+            destinations: named.routes.iter().filter_map(destinations).collect(),
+            waypoints: named.waypoints.iter().filter_map(kind).collect(),
+        }
     }
 
     fn live_version(&self, name: &ProgramName, insertions: &[Vec<Rule>]) -> Option<Declared> {

@@ -29,6 +29,23 @@ pub struct AppliedProgram {
     pub inserted_rules: usize,
 }
 
+/// A waypoint on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedWaypoint {
+    /// Its name.
+    pub name: String,
+    /// The live version; 0 if none is live.
+    pub version: u64,
+    /// IO that has passed it since the node started.
+    pub passed: u64,
+    /// IO that waits in its queue.
+    pub waiting: usize,
+    /// IO that it has refused.
+    pub refused: u64,
+    /// IO that failed because the program failed.
+    pub faults: u64,
+}
+
 /// What a node says of its switch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteStatus {
@@ -47,6 +64,9 @@ pub struct RouteStatus {
     /// The programs that the rules name.
     #[serde(default)]
     pub programs: Vec<AppliedProgram>,
+    /// The waypoints that the rules name, or that have done anything.
+    #[serde(default)]
+    pub waypoints: Vec<AppliedWaypoint>,
     /// Objects of which bytes lie elsewhere.
     pub routed_objects: usize,
     /// Spans of bytes that lie elsewhere.
@@ -87,6 +107,9 @@ pub struct RouteWay {
     /// program has inserted a rule that decides instead, the text of the inserted rule.
     #[serde(default)]
     pub program: Option<String>,
+    /// The waypoints that the bytes pass first, each as NAME@VERSION.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waypoints: Vec<String>,
     /// Where the bytes go.
     pub destination: String,
     /// The object that keeps the bytes there, if it is not the object itself.

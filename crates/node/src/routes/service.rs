@@ -228,6 +228,7 @@ impl RouteService {
                 .iter()
                 .map(|(name, declared)| self.applied_program(&core, name, declared))
                 .collect(),
+            waypoints: self.switch.programs().waypoints().report(table),
             routed_objects: objects.len(),
             routed_spans,
             routed_bytes,

@@ -26,7 +26,7 @@ use nacre_object::{
     Error, ErrorKind, IoHeader, MapEntry, ObjectId, Op, OpResult, Reply, Request, Result,
     SnapshotName, Stack, Store,
 };
-use nacre_route::limits::MAX_SNAPSHOT_NAMES;
+use nacre_route::limits::{MAX_SNAPSHOT_NAMES, MAX_WAYPOINTS_OF_AN_IO};
 use nacre_route::{Destination, FastHashSet, Io, Operation, RuleId, RuleTable, Span, Touch};
 
 use super::NodeSwitch;
@@ -110,14 +110,23 @@ fn changes(request: &Request) -> bool {
 
 fn rule_of(table: &RuleTable, header: &IoHeader) -> Option<KeptSnapshots> {
     let touch = Touch { operation: Operation::Write, span: Some(Span::WHOLE) };
-    let segments = table.route(&Io::of(header, None, None, touch)).ok()?;
-    segments.into_iter().find_map(|segment| {
-        let rule = segment.rule?;
-        match &table.get(rule)?.destination {
-            Destination::Snapshots(names) => Some(KeptSnapshots { rule, names: names.clone() }),
-            _ => None,
+    let mut via = None;
+    // The rule may be about IO that has passed waypoints.
+    for _ in 0..=MAX_WAYPOINTS_OF_AN_IO {
+        let segments = table.route(&Io::of(header, via, None, touch)).ok()?;
+        let rules = segments.into_iter().filter_map(|segment| segment.rule);
+        let mut rules = rules.filter_map(|rule| Some((rule, &table.get(rule)?.destination)));
+        let (rule, destination) = rules
+            .find(|(_, to)| matches!(to, Destination::Snapshots(_) | Destination::Waypoint(_)))?;
+        match destination {
+            Destination::Snapshots(names) => {
+                return Some(KeptSnapshots { rule, names: names.clone() });
+            }
+            Destination::Waypoint(layer) => via = Some(layer.clone()),
+            _ => return None,
         }
-    })
+    }
+    None
 }
 
 impl NodeSwitch {

@@ -115,7 +115,7 @@ impl NodeSwitch {
             let listed = self.base().list(request).await?;
             for name in &listed.names {
                 let object = ObjectId::new(pool.clone(), name.clone());
-                if objects.matches(&object) && !nacre::is_staging(name) {
+                if objects.matches(&object) && nacre::staged_object(name).is_none() {
                     // The next pass tries again.
                     let _ = self.spread(&object).await;
                 }
@@ -199,7 +199,6 @@ impl NodeSwitch {
     }
 
     /// Passes the write of a part to the pure switch, if nothing has changed the object meanwhile.
-    #[expect(clippy::type_complexity, reason = "only one caller takes it apart")]
     fn begin_push(
         &self,
         request: Request,
@@ -213,7 +212,8 @@ impl NodeSwitch {
         let (own, next) = (Arc::clone(&request), self.base().clone());
         let event = Event::Arrived { io, request: own, via: None, home: None, term: None };
         let (reply, replied) = oneshot::channel();
-        core.live.insert(io, Live { request, next, reply, pieces: vec![], routed_end: 0 });
+        core.live
+            .insert(io, Live { request, next, reply, pieces: vec![], routed_end: 0, passed: 0 });
         Some((io, core.step(self.now(), event), replied))
     }
 }

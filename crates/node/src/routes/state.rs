@@ -8,12 +8,14 @@
 //! | `caches` | [`CacheSettings`] |
 //! | `snapshot-names` | [`UsedNames`]: the names of snapshots that rules have used |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use nacre_object::{ApplicationName, Error, ProgramName, Result, TargetName, TenantName};
 use nacre_registry::{Change, MapState, Maps, ROUTES_MAP};
-use nacre_route::{APPLICATION_PREFIX, CONTROL_PREFIX, Rule, Settings, StoredApplication};
+use nacre_route::{
+    APPLICATION_PREFIX, CONTROL_PREFIX, NamedPrograms, Rule, Settings, StoredApplication,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -131,9 +133,12 @@ impl RouteState {
     ///
     /// # Errors
     /// As [`RouteState::rules`].
-    pub fn programs(&self) -> Result<BTreeSet<ProgramName>> {
-        let programs = self.applications.iter().map(|(name, one)| one.programs(name));
-        Ok(programs.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    pub fn programs(&self) -> Result<NamedPrograms> {
+        let mut all = NamedPrograms::default();
+        for (name, application) in &self.applications {
+            all.extend(application.programs(name)?);
+        }
+        Ok(all)
     }
 
     /// The insertions (lists of rules that are installed together) that apply to one switch,

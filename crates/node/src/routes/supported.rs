@@ -1,10 +1,12 @@
 //! Says which rules nodes can execute. All others are refused when they are put.
 
-use nacre_object::{Error, PoolName, Result};
+use std::collections::BTreeMap;
+
+use nacre_object::{Error, PoolName, ProgramName, Result};
 use nacre_registry::limits::MAX_VALUE_BYTES;
 use nacre_route::{
     Ask, Destination, Follow, Header, LayerName, NAMED_OBJECTS, ObjectMatch, Operation, Operations,
-    Options, ROUTED_POOL, Rule, Scatter, SourceMatch, Span, Take,
+    Options, ROUTED_POOL, Rule, Scatter, SourceMatch, Span, Take, WaypointKind,
 };
 
 use crate::cache::CACHE_LAYER;
@@ -46,6 +48,10 @@ pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
         Destination::Versions(_) | Destination::Snapshots(_) => {
             ("they make no snapshots", "leave the rule out")
         }
+        Destination::Waypoint(_) => ("they run no waypoints", "leave the rule out"),
+        _ if matches!(rule.header.source, SourceMatch::Layer(_)) => {
+            ("they run no waypoints, so no IO comes out of one", "leave the rule out")
+        }
         _ => return Ok(()),
     };
     let text = format!("gateways to Ceph cannot execute the rule \"{rule}\": {reason}");
@@ -72,11 +78,10 @@ pub fn check_declared(rule: &Rule, declared: &[Destination]) -> Result<()> {
 
 /// The error for a rule that nodes cannot execute. Its hint names an alternative.
 fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
-    if matches!(rule.header.source, SourceMatch::Layer(_)) {
-        return Some((
-            "no layer of a node sends IO back, so the rule would match nothing",
-            "name an entity or a tenant, or write *",
-        ));
+    if let SourceMatch::Layer(layer) = &rule.header.source
+        && let Some(refused) = unsupported_from_layer(rule, layer)
+    {
+        return Some(refused);
     }
     if touches_own(&rule.header.object) {
         return Some((
@@ -114,12 +119,8 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if let Destination::Controller(ask) = rule.destination {
         return unsupported_controller(rule, ask);
     }
-    if matches!(rule.destination, Destination::Waypoint(_)) {
-        return Some((
-            "no node sends IO to such a destination",
-            "use home, target TARGET, pool nacre.routed, object nacre.routed/named/NAME, program NAME, \
-             one TARGET,TARGET, all TARGET,TARGET, bypass cache, versions N, snapshots NAME or controller header",
-        ));
+    if let Destination::Waypoint(layer) = &rule.destination {
+        return unsupported_waypoint(rule, layer);
     }
     if Operations::of([Operation::Write]) != Some(rule.header.operations) {
         return Some((
@@ -154,6 +155,12 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         return Some((
             "bytes at rest have no source, and no write about which a program could decide",
             "write * as the source, and a target or pool as the destination, or leave out at-rest",
+        ));
+    }
+    if has_direct_reads && matches!(rule.header.source, SourceMatch::Layer(_)) {
+        return Some((
+            "a direct read passes no waypoint",
+            "leave out direct-reads, or name another source than a layer",
         ));
     }
     let follows = Options { follow, has_direct_reads, is_at_rest, ..Options::default() };
@@ -237,6 +244,114 @@ fn unsupported_controller(rule: &Rule, ask: Ask) -> Option<(&'static str, &'stat
     ))
 }
 
+/// Says why nodes cannot execute a rule for IO from a layer, with a hint; `None` if they can.
+fn unsupported_from_layer(rule: &Rule, layer: &LayerName) -> Option<(&'static str, &'static str)> {
+    if layer.as_str() == CACHE_LAYER {
+        return Some((
+            "the cache sends no IO back, so the rule would match nothing",
+            "name a waypoint, an entity or a tenant, or write *",
+        ));
+    }
+    let is_later = matches!(
+        rule.destination,
+        Destination::Scatter(_)
+            | Destination::Bypass(_)
+            | Destination::Versions(_)
+            | Destination::Controller(_)
+    );
+    is_later.then_some((
+        "IO from a waypoint can only go home, elsewhere, or to another waypoint",
+        "use home, target TARGET follow, pool nacre.routed follow, program NAME follow or waypoint NAME",
+    ))
+}
+
+/// Says why nodes cannot execute a rule that sends IO to a waypoint, with a hint; `None` if they can,
+/// provided that its program does what the rule needs ([`check_waypoint`]).
+fn unsupported_waypoint(rule: &Rule, layer: &LayerName) -> Option<(&'static str, &'static str)> {
+    if layer.as_str() == CACHE_LAYER {
+        return Some((
+            "all IO passes the cache anyway",
+            "name a program: nacre program put waypoint/NAME FILE --activate",
+        ));
+    }
+    let changes_more = |operation: Operation| {
+        matches!(operation, Operation::Create | Operation::Delete)
+            && rule.header.operations.contains(operation)
+    };
+    if Operation::ALL.into_iter().any(changes_more) {
+        return Some((
+            "only reads and writes pass waypoints; creates and deletes stay at home",
+            "write rw in place of the operations",
+        ));
+    }
+    (rule.options != Options::default()).then_some((
+        "the way to a waypoint takes no options",
+        "leave the options out, and give them to a rule for layer:NAME",
+    ))
+}
+
+/// Checks that a rule which sends IO to a waypoint fits what the waypoints do. `kinds` has those that
+/// are known.
+///
+/// # Errors
+/// `Unsupported`, with what can be written instead.
+pub fn check_waypoint(rule: &Rule, kinds: &BTreeMap<ProgramName, WaypointKind>) -> Result<()> {
+    let kind = |layer: &LayerName| {
+        ProgramName::new(layer.as_str()).ok().and_then(|name| kinds.get(&name)).copied()
+    };
+    let Destination::Waypoint(layer) = &rule.destination else { return Ok(()) };
+    let kind_of_rule = kind(layer).unwrap_or_default();
+    let read_and_write = Operations::of([Operation::Read, Operation::Write]);
+    let is_whole =
+        read_and_write == Some(rule.header.operations) && rule.header.span == Span::WHOLE;
+    let refused = match &rule.header.source {
+        SourceMatch::Layer(_) if kind_of_rule.holds => Some((
+            "this waypoint holds IO, so it must be the first that an IO passes",
+            "let IO of clients pass it, and then the other waypoint",
+        )),
+        SourceMatch::Layer(from)
+            if kind_of_rule.encodes && kind(from).is_some_and(|k| k.encodes) =>
+        {
+            Some((
+                "both waypoints re-encode, and an object remembers only one of them",
+                "write one program that does both",
+            ))
+        }
+        SourceMatch::Entity(_) | SourceMatch::Tenant(_) if kind_of_rule.encodes => Some((
+            "this waypoint re-encodes bytes, and other sources would read them as they are stored",
+            "write * as the source",
+        )),
+        _ if kind_of_rule.encodes && !is_whole => Some((
+            "this waypoint re-encodes bytes, so all reads and writes of the object must pass it",
+            "write rw as the operations, and no range of bytes",
+        )),
+        _ => None,
+    };
+    refused.map_or(Ok(()), |(reason, hint)| {
+        Err(Error::unsupported(format!("nodes cannot execute the rule \"{rule}\": {reason}"))
+            .during("route")
+            .hint(hint))
+    })
+}
+
+/// Checks that a control program may insert a rule. If the program were stopped, its rules would go,
+/// and encoded bytes would be read as they are stored.
+///
+/// # Errors
+/// `Unsupported`.
+pub(super) fn check_put_by_program(rule: &Rule) -> Result<()> {
+    let concerns_waypoint = matches!(rule.destination, Destination::Waypoint(_))
+        || matches!(rule.header.source, SourceMatch::Layer(_));
+    match concerns_waypoint {
+        false => Ok(()),
+        true => Err(Error::unsupported(format!(
+            "only operators put rules with waypoints, not control programs: \"{rule}\""
+        ))
+        .during("route")
+        .hint("put the rule by hand: nacre route put FILE")),
+    }
+}
+
 /// Checks that a rule is one that operators may put. Rules that send IO to the controller need a
 /// control program that makes other rules about the IO.
 ///
@@ -270,100 +385,3 @@ fn meets(prefix: &str, own: &str) -> bool {
 
 /// Bytes of one application's rules: they are one entry of the map.
 pub(super) const MAX_APPLICATION_BYTES: usize = MAX_VALUE_BYTES;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn checked(line: &str) -> Result<()> {
-        check_supported(&Rule::from_line(&"tests".parse().unwrap(), line).unwrap())
-    }
-
-    #[test]
-    fn nodes_accept_rules_that_send_reads_to_the_newest_bytes() {
-        for line in [
-            "* w data/a -> target storage.1 follow",
-            "entity:alice w data/a* 0..4KiB -> pool nacre.routed follow",
-            "tenant:gold w data/a*b -> target storage.1 follow",
-            "* w data/a -> object nacre.routed/named/a follow",
-            "* w data/a* -> pool nacre.routed follow direct-reads",
-            "* w data/a* -> target storage.1 follow direct-reads at-rest",
-            "* * data/b -> home",
-            "* w data/a* -> program spread follow",
-            "* r data/a* -> one storage.0,storage.1 least-loaded",
-            "tenant:gold r data/a 0..4KiB -> one storage.1",
-            "* rw data/a* -> all storage.0,storage.1 least-loaded",
-            "* * data/a* -> quorum storage.0,storage.1,storage.2",
-            "* w data/a 0..4KiB -> all storage.1",
-            "tenant:backup r data/* -> bypass cache",
-            "* rw data/a* -> controller header",
-            "* * data/a* -> versions 8",
-            "* * data/a* -> snapshots monday,tuesday",
-        ] {
-            checked(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        }
-    }
-
-    #[test]
-    fn an_unsupported_rule_is_refused_with_a_hint_at_an_alternative() {
-        for line in [
-            "* w data/a -> target storage.1",
-            "* r data/a -> target storage.1",
-            "* rw data/a -> target storage.1 follow",
-            "* w data/a -> target storage.1 follow-everywhere",
-            "* w data/a -> target storage.1 follow no-cache",
-            "tenant:gold w data/a -> target storage.1 follow at-rest",
-            "* w data/a* -> program spread follow at-rest",
-            "* w data/a -> target storage.1 follow prepare-first-io",
-            "* w data/a -> pool spill follow",
-            "* w data/a -> object spill/a follow",
-            "* w data/a* -> object nacre.routed/named/a follow",
-            "* w * -> target storage.1 follow",
-            "* w nacre.system/map/x -> target storage.1 follow",
-            "* w nacre.rou* -> home",
-            "layer:cache w data/a -> home",
-            "* r data/a -> bypass slo",
-            "* w data/a -> bypass cache",
-            "* rw data/a -> bypass cache",
-            "* r data/a -> bypass cache no-cache",
-            "* w data/a -> waypoint log follow",
-            "* rw data/a -> all storage.0,storage.1 follow",
-            "* w data/a -> quorum storage.0,storage.1 no-cache",
-            "* rw nacre.routed/* -> all storage.0,storage.1",
-            "* rcd data/a -> all storage.0,storage.1",
-            "* w data/a -> one storage.0,storage.1",
-            "* rw data/a -> one storage.0,storage.1",
-            "* r data/a -> all storage.0,storage.1",
-            "* r data/a -> quorum storage.0,storage.1",
-            "* r data/a -> one storage.0,storage.1 follow",
-            "* r nacre.system/* -> one storage.0,storage.1",
-            "* w data/a -> controller whole",
-            "* w data/a -> controller header follow",
-            "* w data/a -> versions 8 follow",
-            "* r data/a -> versions 8",
-            "* w data/a -> snapshots monday",
-            "tenant:gold * data/a -> snapshots monday",
-            "* * data/a 0..4KiB -> snapshots monday",
-            "* * data/a -> snapshots monday no-cache",
-            "* w data/a -> program spread",
-            "* rw data/a -> program spread follow",
-        ] {
-            let error = checked(line).expect_err(line);
-            assert_eq!(error.kind(), nacre_object::ErrorKind::Unsupported, "{line}");
-            assert!(error.hint_text().is_some(), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_program_that_may_send_many_objects_into_one_needs_a_rule_about_one_object() {
-        let declared = ["home", "target storage.1", "object nacre.routed/named/a"];
-        let declared = declared.map(|to| Destination::from_line(to).unwrap());
-        let check = |line| {
-            let rule = Rule::from_line(&"tests".parse().unwrap(), line).unwrap();
-            check_declared(&rule, &declared)
-        };
-        check("* w data/a -> program p follow").unwrap();
-        let error = check("* w data/a* -> program p follow").unwrap_err();
-        assert!(error.to_string().contains("would meet in one"), "{error}");
-    }
-}

@@ -173,9 +173,11 @@ impl Core {
                     homeward,
                     placed,
                     application,
+                    passed: live.passed,
                 })))
             }
             Command::AskPrograms { io, term, asks } => Some(Work::Programs { io, term, asks }),
+            Command::AskWaypoint { io, ask } => Some(Work::Waypoint { io, ask: Box::new(ask) }),
             Command::AskController { io, asks } => {
                 for ask in &asks {
                     self.note_decided(ask.rule);

@@ -1,6 +1,7 @@
 //! Which rule of a switch sends the bytes of one IO where, for `nacre route trace`.
 
 use nacre_object::{Error, ObjectId, ProgramName, Result};
+use nacre_route::limits::MAX_WAYPOINTS_OF_AN_IO;
 use nacre_route::{Destination, Io, Rule, RuleId, Segment, Span};
 
 use super::NodeSwitch;
@@ -15,6 +16,8 @@ struct Decided {
     rule: Option<(RuleId, Rule)>,
     to: Destination,
     program: Option<String>,
+    /// The waypoints on the way, each as NAME@VERSION.
+    waypoints: Vec<String>,
     copies: Vec<CopyWay>,
 }
 
@@ -46,32 +49,51 @@ impl NodeSwitch {
         let io = Io { home: home.clone(), ..io };
         let home = home.map_or_else(|| locations.own().to_string(), |home| home.to_string());
         let mut ways = vec![];
-        for decided in self.decided_ways(&io)? {
+        for decided in self.decided_ways(&io, &[])? {
             ways.push(decided.located(locations, &io.object, &home).await?);
         }
         Ok(ways)
     }
 
-    fn decided_ways(&self, io: &Io) -> Result<Vec<Decided>> {
+    /// The ways of an IO that has passed some waypoints.
+    fn decided_ways(&self, io: &Io, waypoints: &[String]) -> Result<Vec<Decided>> {
         let core = self.core();
         let table = core.table();
-        let mut ways = vec![];
+        let (mut ways, mut behind) = (vec![], vec![]);
         for segment in table.route(io)? {
             let (span, io) = (segment.span, Io { span: segment.span, ..io.clone() });
             let Some((id, rule)) = segment.rule.and_then(|id| Some((id, table.get(id)?))) else {
                 let (to, copies) = (Destination::Home, vec![]);
-                ways.push(Decided { span, rule: None, to, program: None, copies });
+                let waypoints = waypoints.to_vec();
+                ways.push(Decided { span, rule: None, to, program: None, waypoints, copies });
                 continue;
             };
+            if let Destination::Waypoint(layer) = &rule.destination {
+                behind.push((layer.clone(), io));
+                continue;
+            }
             let decided = match &rule.destination {
                 Destination::Program(program) => self.decided_by(&core, id, rule, program, &io)?,
                 to => vec![(span, to.clone(), None)],
             };
             for (span, to, program) in decided {
                 let copies = copy_ways(table, &core.copies, &io);
-                ways.push(Decided { span, rule: Some((id, rule.clone())), to, program, copies });
+                let (rule, waypoints) = (Some((id, rule.clone())), waypoints.to_vec());
+                ways.push(Decided { span, rule, to, program, waypoints, copies });
             }
         }
+        drop(core);
+        for (layer, io) in behind {
+            if waypoints.len() >= MAX_WAYPOINTS_OF_AN_IO {
+                return Err(Error::invalid("rules send this IO through waypoints in a loop")
+                    .on(&io.object)
+                    .hint("remove rules: nacre route rm APPLICATION"));
+            }
+            let mut passed = waypoints.to_vec();
+            passed.push(self.programs().waypoints().shown(&layer));
+            ways.extend(self.decided_ways(&Io { via: Some(layer), ..io }, &passed)?);
+        }
+        ways.sort_by_key(|way| way.span);
         Ok(ways)
     }
 
@@ -118,7 +140,7 @@ impl Decided {
         object: &ObjectId,
         home: &str,
     ) -> Result<RouteWay> {
-        let Self { span, rule, to, program, copies } = self;
+        let Self { span, rule, to, program, waypoints, copies } = self;
         let asks = matches!(to, Destination::Controller(_));
         let place = if asks {
             None
@@ -147,6 +169,7 @@ impl Decided {
             application: rule.as_ref().map(|(_, rule)| rule.application.to_string()),
             is_made: rule.is_some_and(|(id, _)| id.is_made()),
             program,
+            waypoints,
             destination,
             object: place.map(|place| place.object.to_string()),
             copies,

@@ -90,7 +90,7 @@ fn is_version(name: &SnapshotName) -> bool {
 }
 
 /// Other ops on the object of a request, from the same client.
-fn with_ops(header: &IoHeader, ops: Vec<Op>) -> Result<Request> {
+pub(super) fn with_ops(header: &IoHeader, ops: Vec<Op>) -> Result<Request> {
     let mut request = Request::new(header.object.clone(), ops)?;
     let (access, range) = (request.header.access, request.header.range);
     request.header = IoHeader { access, range, ..header.clone() };

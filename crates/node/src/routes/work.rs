@@ -1,5 +1,5 @@
 //! Does the work that follows from the commands of the pure switch: it sends pieces, and asks
-//! programs and the controller. The results are events for the pure switch, and more work follows
+//! programs, waypoints and the controller. The results are events for the pure switch, and more work follows
 //! from them.
 //!
 //! The work of an IO runs in the task of the caller that submitted the IO, because a task for each
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
 use nacre_object::ObjectId;
-use nacre_route::{ControllerAsk, Event, IoId, ProgramAsk, Term};
+use nacre_route::{ControllerAsk, Destination, Event, IoId, ProgramAsk, Term, WaypointAsk};
 
 use super::NodeSwitch;
 use super::pieces::PieceWork;
@@ -24,13 +24,16 @@ pub(super) enum Work {
     Piece(Box<PieceWork>),
     Programs { io: IoId, term: Term, asks: Vec<ProgramAsk> },
     Controller { io: IoId, object: ObjectId, asks: Vec<ControllerAsk> },
+    Waypoint { io: IoId, ask: Box<WaypointAsk> },
 }
 
 impl Work {
     fn io(&self) -> IoId {
         match self {
             Self::Piece(work) => work.io,
-            Self::Programs { io, .. } | Self::Controller { io, .. } => *io,
+            Self::Programs { io, .. } | Self::Controller { io, .. } | Self::Waypoint { io, .. } => {
+                *io
+            }
         }
     }
 }
@@ -53,13 +56,13 @@ impl NodeSwitch {
     }
 
     /// Starts a task for each piece of work, except for the first one of the IO `own`, which it
-    /// returns. A question to the controller always gets a task: the IO may end before the controller
-    /// has answered.
+    /// returns. A question to the controller or to a waypoint always gets a task: the IO may end
+    /// before there is an answer.
     fn start_others(self: &Arc<Self>, own: IoId, works: Vec<Work>) -> Option<Work> {
         let mut kept = None;
         for work in works {
-            let asks_controller = matches!(work, Work::Controller { .. });
-            match work.io() == own && kept.is_none() && !asks_controller {
+            let asks = matches!(work, Work::Controller { .. } | Work::Waypoint { .. });
+            match work.io() == own && kept.is_none() && !asks {
                 true => kept = Some(work),
                 false => drop(tokio::spawn(Arc::clone(self).pursue(work))),
             }
@@ -79,6 +82,10 @@ impl NodeSwitch {
                         let event = self.ask_controller(io, object, asks).await;
                         self.step(event)
                     }
+                    Work::Waypoint { io, ask } => {
+                        let event = self.ask_waypoint(io, *ask).await;
+                        self.step(event)
+                    }
                     Work::Programs { io, term, asks } => {
                         match self.ask_programs(io, term, asks).await {
                             Some(event) => self.step(event),
@@ -93,9 +100,16 @@ impl NodeSwitch {
     }
 
     /// Sends a piece, and returns the work that follows from its result.
-    async fn send_piece(&self, work: PieceWork) -> Vec<Work> {
+    async fn send_piece(self: &Arc<Self>, work: PieceWork) -> Vec<Work> {
         let (io, piece) = (work.io, work.piece);
-        let (outcome, reply) = work.run(self).await;
+        let waypoint = match &work.destination {
+            Some(Destination::Waypoint(layer)) => Some(layer.clone()),
+            _ => None,
+        };
+        let (outcome, reply) = match waypoint {
+            Some(layer) => self.pass_waypoint(work, &layer).await,
+            None => work.run(self).await,
+        };
         self.core().keep_reply(io, piece, reply);
         self.step(Event::PieceDone { io, piece, outcome })
     }

@@ -23,13 +23,15 @@ pub enum ProgramKind {
     Route,
     /// Which rules a route application has.
     Control,
+    /// What happens to IO that a rule sends through a stage.
+    Waypoint,
     /// Decides whose request is next.
     Slo,
 }
 
 impl ProgramKind {
     /// Every kind.
-    pub const ALL: [ProgramKind; 8] = [
+    pub const ALL: [ProgramKind; 9] = [
         Self::Class,
         Self::Map,
         Self::FileType,
@@ -37,6 +39,7 @@ impl ProgramKind {
         Self::Balancer,
         Self::Route,
         Self::Control,
+        Self::Waypoint,
         Self::Slo,
     ];
 
@@ -50,6 +53,7 @@ impl ProgramKind {
             Self::Balancer => "balancer",
             Self::Route => "route",
             Self::Control => "control",
+            Self::Waypoint => "waypoint",
             Self::Slo => "slo",
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nacre_object::{EntityName, ObjectId, Result, TenantName};
 
 use super::findings::{Checked, Finding, FindingKind};
-use super::reads::sees;
+use super::reads::{is_encoded_alike, sees};
 use super::trace::{End, Endpoint, Hop, Network, Reason, Way, trace};
 use super::witnesses::witnesses;
 use crate::file::Routes;
@@ -207,10 +207,15 @@ impl Analysis<'_> {
         for (io, way) in &reads {
             for (written, write_way) in &writes {
                 let is_over = io.span.zip(written.span).is_some_and(|(a, b)| a.overlaps(b));
-                if is_over && !sees(way, write_way) {
+                let kind = match is_encoded_alike(way, write_way) {
+                    false => FindingKind::EncodedOtherwise,
+                    true => FindingKind::MissedWrite,
+                };
+                let is_wrong = kind == FindingKind::EncodedOtherwise || !sees(way, write_way);
+                if is_over && is_wrong {
                     let missed = Some((written.clone(), write_way.clone()));
                     let (io, way) = (Some(io.clone()), Some(way.clone()));
-                    self.add(FindingKind::MissedWrite, io, way, missed);
+                    self.add(kind, io, way, missed);
                 }
             }
         }
@@ -293,6 +298,10 @@ impl Analysis<'_> {
                 SourceMatch::Layer(layer) => Some(Some(layer.clone())),
                 _ => None,
             })
+            .chain(table.rules().filter_map(|(_, rule)| match &rule.destination {
+                Destination::Waypoint(layer) => Some(Some(layer.clone())),
+                _ => None,
+            }))
             .chain([None])
             .collect();
         let applications = by_application(table)?;

@@ -26,6 +26,8 @@ pub enum FindingKind {
     },
     /// A read may not see what a write has written.
     MissedWrite,
+    /// A read does not pass the same re-encoding waypoints as the write of its bytes.
+    EncodedOtherwise,
     /// Two applications want the same IO to go different ways.
     Contradiction {
         /// The switch.
@@ -90,6 +92,9 @@ impl fmt::Display for FindingKind {
                 write!(f, "a shadowed rule: no IO at {switch} meets \"{rule}\"")
             }
             Self::MissedWrite => f.write_str("a read that can miss a routed write"),
+            Self::EncodedOtherwise => {
+                f.write_str("a read that gets bytes in another encoding than they were written in")
+            }
             Self::Contradiction { switch, first, rule, second, other } => write!(
                 f,
                 "two applications that contradict each other at {switch}: {first} has \"{rule}\", {second} has \"{other}\""

@@ -25,6 +25,12 @@ pub fn sees(read: &Way, write: &Way) -> bool {
     meet(&written, &asked) && meet_in_caches(read, write)
 }
 
+/// Whether both pass the same layers that re-encode bytes, or end where no bytes are.
+pub fn is_encoded_alike(read: &Way, write: &Way) -> bool {
+    let ends = |way: &Way| copies(way).is_some();
+    read.encoded == write.encoded || !ends(read) || !ends(write)
+}
+
 /// The number of endpoints that an IO uses, and the endpoints that it may choose. `None` if the
 /// rules do not determine them.
 fn copies(way: &Way) -> Option<(usize, BTreeSet<&Endpoint>)> {

@@ -104,6 +104,8 @@ pub struct Way {
     /// The layers that the IO bypasses. A read that bypasses a write-through layer sees the same as
     /// one that passes it, so such a layer is left out.
     pub bypassed: BTreeSet<LayerName>,
+    /// The layers on the path that re-encode bytes, in order.
+    pub encoded: Vec<LayerName>,
     /// Whether a rule on the path makes reads follow this write, and at which switches.
     pub follow: Follow,
     /// The switch of that rule.
@@ -121,6 +123,7 @@ impl Way {
             span,
             hops: vec![],
             bypassed: BTreeSet::new(),
+            encoded: vec![],
             follow: Follow::No,
             follow_at: None,
             options: Options::default(),
@@ -249,6 +252,9 @@ fn go(
                 return Ok(());
             };
             state.io.via = Some(layer.clone());
+            if network.topology.encoding.contains(layer) {
+                state.way.encoded.push(layer.clone());
+            }
             return pass(network, state, next.as_ref().unwrap_or(switch), ways);
         }
         Destination::Scatter(scatter) => {

@@ -8,5 +8,7 @@ mod stored;
 mod topology;
 
 pub use routes::{Grant, Insertion, Routes};
-pub use stored::{APPLICATION_PREFIX, CONTROL_PREFIX, StoredApplication, StoredInsertion};
+pub use stored::{
+    APPLICATION_PREFIX, CONTROL_PREFIX, NamedPrograms, StoredApplication, StoredInsertion,
+};
 pub use topology::{Location, Topology};

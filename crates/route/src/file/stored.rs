@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use nacre_object::{ApplicationName, ProgramName, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Destination, Rule};
+use crate::model::Rule;
 
 /// The prefix of an application's key in the map.
 pub const APPLICATION_PREFIX: &str = "application/";
@@ -49,15 +49,36 @@ impl StoredApplication {
     ///
     /// # Errors
     /// As [`StoredInsertion::rules`].
-    pub fn programs(&self, name: &ApplicationName) -> Result<BTreeSet<ProgramName>> {
-        let mut programs = BTreeSet::new();
+    pub fn programs(&self, name: &ApplicationName) -> Result<NamedPrograms> {
+        let mut programs = NamedPrograms::default();
         for insertion in &self.insertions {
-            for rule in insertion.rules(name)? {
-                if let Destination::Program(program) = rule.destination {
-                    programs.insert(program);
-                }
-            }
+            programs.add(&insertion.rules(name)?);
         }
         Ok(programs)
+    }
+}
+
+/// The programs that rules name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamedPrograms {
+    /// Route programs, which decide where IO goes.
+    pub routes: BTreeSet<ProgramName>,
+    /// Waypoints, which IO passes.
+    pub waypoints: BTreeSet<ProgramName>,
+}
+
+impl NamedPrograms {
+    /// Adds those that some rules name.
+    pub fn add<'a>(&mut self, rules: impl IntoIterator<Item = &'a Rule>) {
+        for rule in rules {
+            self.routes.extend(rule.destination.program().cloned());
+            self.waypoints.extend(rule.destination.waypoint_program());
+        }
+    }
+
+    /// Adds others.
+    pub fn extend(&mut self, others: Self) {
+        self.routes.extend(others.routes);
+        self.waypoints.extend(others.waypoints);
     }
 }

@@ -145,6 +145,15 @@ impl Destination {
         }
     }
 
+    /// The program of the waypoint to which it leads, if it leads to one.
+    pub fn waypoint_program(&self) -> Option<ProgramName> {
+        match self {
+            // Both kinds of names follow the same rules.
+            Self::Waypoint(layer) => ProgramName::new(layer.as_str()).ok(),
+            _ => None,
+        }
+    }
+
     /// The destinations at which an IO with this destination may end. A program may choose any
     /// destination that it declares; an unknown program declares none.
     pub fn possible<'a>(

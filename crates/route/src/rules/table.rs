@@ -9,8 +9,8 @@ use super::slot::{Slot, SlotKey, Slots};
 use crate::fast_hash::FastHashMap;
 use crate::limits::{MAX_PATTERN_RULES, MAX_PIECES, MAX_RULES};
 use crate::model::{
-    ApplicationName, Destination, Header, Io, ObjectMatch, Operation, Operations, Options, Pattern,
-    Rule, RuleId, SourceMatch, Span, longest_prefix_first,
+    ApplicationName, Destination, Header, Io, LayerName, ObjectMatch, Operation, Operations,
+    Options, Pattern, Rule, RuleId, SourceMatch, Span, longest_prefix_first,
 };
 
 /// Some bytes of an IO, and the rule that decides about them.
@@ -55,6 +55,15 @@ pub struct RuleTable {
     /// By literal prefix.
     patterns: PrefixMap<Vec<(Pattern, Slots)>>,
     pattern_rules: usize,
+    waypoint_rules: usize,
+}
+
+/// The waypoint to which a rule sends IO.
+fn waypoint_of(rule: &Rule) -> Option<&LayerName> {
+    match &rule.destination {
+        Destination::Waypoint(layer) => Some(layer),
+        _ => None,
+    }
 }
 
 impl RuleTable {
@@ -217,8 +226,10 @@ impl RuleTable {
             }
         };
         for operation in rule.header.operations.iter() {
-            slots.insert(key_of(&rule.header, operation), id, rule.header.span);
+            let waypoint = waypoint_of(&rule);
+            slots.insert(key_of(&rule.header, operation), id, rule.header.span, waypoint);
         }
+        self.waypoint_rules += usize::from(waypoint_of(&rule).is_some());
         self.by_header.entry(rule.header.clone()).or_default().insert(id);
         self.order.insert(id);
         self.rules.insert(id, rule);
@@ -238,6 +249,7 @@ impl RuleTable {
 
     fn uninstall(&mut self, id: RuleId) -> Option<(RuleId, Rule)> {
         let rule = self.rules.remove(&id)?;
+        self.waypoint_rules -= usize::from(waypoint_of(&rule).is_some());
         self.order.remove(&id);
         if id.is_made() {
             self.placed_bytes -= u128::from(rule.header.span.length());
@@ -251,7 +263,7 @@ impl RuleTable {
         let Header { operations, object, span, .. } = &rule.header;
         let remove = |slots: &mut Slots| {
             for operation in operations.iter() {
-                slots.remove(&key_of(&rule.header, operation), id, *span);
+                slots.remove(&key_of(&rule.header, operation), id, *span, waypoint_of(&rule));
             }
             slots.is_empty()
         };
@@ -303,23 +315,33 @@ impl RuleTable {
     /// Finds the rule that decides about each byte of an IO. The segments are in the order of the
     /// bytes.
     ///
+    /// IO that comes from a waypoint does not match rules that send IO to this waypoint. Such rules
+    /// have priority over the notes of [`RuleTable::place`]: first a read passes its waypoints, and
+    /// then it goes to the newest bytes.
+    ///
     /// # Errors
     /// `Exhausted` if the rules split the IO into more than [`MAX_PIECES`].
     pub fn route(&self, io: &Io) -> Result<Vec<Segment>> {
         let slots = self.slots(io);
         let Some(span) = io.span else {
-            let rule = slots.iter().filter_map(|slot| slot.without_bytes()).min();
+            let via = io.via.as_ref();
+            let rule = slots.iter().filter_map(|slot| slot.without_bytes(via)).min();
             return Ok(vec![Segment { span: None, rule }]);
         };
         let mut segments: Vec<Segment> = vec![];
         let mut at = span.start();
         while at < span.end() {
-            let (mut rule, mut end) = (None, span.end());
+            let (mut made, mut installed, mut end) = (None, None, span.end());
             for slot in &slots {
-                let (first, until) = slot.at(at);
-                end = end.min(until);
-                rule = [rule, first].into_iter().flatten().min();
+                let found = slot.at(at, io.via.as_ref());
+                end = end.min(found.until);
+                made = [made, found.made].into_iter().flatten().min();
+                installed = [installed, found.installed].into_iter().flatten().min();
             }
+            let rule = match installed {
+                Some(rule) if self.goes_to_waypoint(rule) => installed,
+                _ => made.or(installed),
+            };
             let start = match segments.last() {
                 Some(last) if last.rule == rule => {
                     segments.pop().and_then(|last| last.span).map_or(at, Span::start)
@@ -338,6 +360,11 @@ impl RuleTable {
             at = end;
         }
         Ok(segments)
+    }
+
+    fn goes_to_waypoint(&self, rule: RuleId) -> bool {
+        self.waypoint_rules > 0
+            && self.rules.get(&rule).is_some_and(|rule| waypoint_of(rule).is_some())
     }
 
     /// The slots whose rules match the source, operation and object of an IO.

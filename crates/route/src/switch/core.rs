@@ -39,6 +39,8 @@ pub struct Switch {
     reads_go_away: bool,
     /// Whether some installed rule sends IO to the controller.
     pub(super) has_controller_rules: bool,
+    /// Whether some installed rule sends IO to a waypoint.
+    pub(super) has_waypoint_rules: bool,
     /// The previous term (the number of an update of the rules), and the headers whose IO the
     /// switch held when that term ended. An IO that another switch sent under that term may go on
     /// if it matches none of these headers, because its rules are still the same.
@@ -83,6 +85,7 @@ impl Switch {
             chooses_objects: false,
             reads_go_away: false,
             has_controller_rules: false,
+            has_waypoint_rules: false,
             previous: None,
             quiesced: vec![everything()],
             peers: vec![],
@@ -124,6 +127,8 @@ impl Switch {
             | Destination::Bypass(_)
             | Destination::Versions(_)
             | Destination::Snapshots(_) => true,
+            // What comes out of the waypoint goes there.
+            Destination::Waypoint(_) => true,
             Destination::Scatter(_) => self.keeps_copies,
             _ => false,
         }
@@ -185,15 +190,18 @@ impl Switch {
                 let arrival = Arrival { via, home, term, ..Arrival::new(io, request, touches) };
                 self.admit(now, arrival)
             }
-            Event::ArrivedHomeward { io, request, span, home } => {
+            Event::ArrivedHomeward { io, request, span, via, home } => {
                 let touches = vec![Touch { operation: Operation::Write, span: Some(span) }];
                 let homeward = Some(span);
-                let arrival = Arrival { homeward, home, ..Arrival::new(io, request, touches) };
+                let arrival = Arrival { via, homeward, home, ..Arrival::new(io, request, touches) };
                 self.admit(now, arrival)
             }
             Event::PieceDone { io, piece, outcome } => self.piece_done(now, io, piece, &outcome),
             Event::ControllerAnswered { io, object, answer } => {
                 self.controller_answered(now, io, &object, answer)
+            }
+            Event::WaypointAnswered { io, object, layer, answer } => {
+                self.waypoint_answered(now, io, &object, layer, answer)
             }
             Event::ProgramsDecided { io, object, term, decided } => {
                 self.programs_decided(now, io, &object, term, decided)
@@ -343,6 +351,8 @@ impl Switch {
         self.reads_go_away = table.sends_reads_away(|destination| self.is_home(destination));
         let asks = |rule: &Rule| matches!(rule.destination, Destination::Controller(_));
         self.has_controller_rules = table.rules().any(|(_, rule)| asks(rule));
+        let passes = |rule: &Rule| matches!(rule.destination, Destination::Waypoint(_));
+        self.has_waypoint_rules = table.rules().any(|(_, rule)| passes(rule));
         self.keep_inserted(&table, &rules.programs);
         self.table = table;
         self.programs = rules.programs;

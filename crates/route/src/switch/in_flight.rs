@@ -7,7 +7,7 @@ use nacre_object::ObjectId;
 use super::waiting::{Arrival, conflict};
 use super::{IoId, Placed, Stamp, Term};
 use crate::fast_hash::FastHashMap;
-use crate::model::{Destination, Header, Options, Span, SwitchName, Touch};
+use crate::model::{Destination, Header, Options, SourceMatch, Span, SwitchName, Touch};
 use crate::plan::Piece;
 
 /// The progress of a piece.
@@ -124,9 +124,14 @@ impl Flying {
     }
 }
 
-/// Whether a header matches some part of an IO.
+/// Whether a header matches some part of an IO. A header for IO from a layer also matches IO that may
+/// come out of that layer later: it is in flight from beginning to end.
 pub fn is_about(header: &Header, arrival: &Arrival) -> bool {
     let io = |touch: &Touch| arrival.io_of(*touch);
+    let is_for_layer = matches!(header.source, SourceMatch::Layer(_));
+    let any_source = (is_for_layer && arrival.via.is_none())
+        .then(|| Header { source: SourceMatch::Any, ..header.clone() });
+    let header = any_source.as_ref().unwrap_or(header);
     arrival.touches.iter().any(|touch| header.matches(&io(touch)))
 }
 

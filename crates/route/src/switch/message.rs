@@ -79,6 +79,19 @@ pub struct ControllerAsk {
     pub io: Io,
 }
 
+/// A question to a waypoint: may this IO come now?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaypointAsk {
+    /// The waypoint.
+    pub layer: LayerName,
+    /// The rule that sends the IO there.
+    pub rule: RuleId,
+    /// The IO.
+    pub io: Io,
+    /// How many bytes the request reads and writes.
+    pub bytes: u64,
+}
+
 /// The answer to a [`ProgramAsk`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramDecision {
@@ -206,6 +219,8 @@ pub enum Event {
         request: Arc<Request>,
         /// The bytes to bring home.
         span: Span,
+        /// The layer that sent it, if a layer did.
+        via: Option<LayerName>,
         /// The target that holds the object. It is needed only if some rule names a home.
         home: Option<TargetName>,
     },
@@ -226,6 +241,17 @@ pub enum Event {
         /// Its object.
         object: ObjectId,
         /// The error with which the IO fails, if there are no rules.
+        answer: Result<(), RefusedIo>,
+    },
+    /// A waypoint has admitted an IO, or refuses it.
+    WaypointAnswered {
+        /// The IO.
+        io: IoId,
+        /// Its object.
+        object: ObjectId,
+        /// The waypoint.
+        layer: LayerName,
+        /// The error with which the IO fails, if it does.
         answer: Result<(), RefusedIo>,
     },
     /// Programs have decided where the bytes of an IO go, or one of them has failed.
@@ -300,6 +326,13 @@ pub enum Command {
         io: IoId,
         /// One question for each part of the IO.
         asks: Vec<ControllerAsk>,
+    },
+    /// Ask a waypoint whether an IO may come now. The IO waits meanwhile.
+    AskWaypoint {
+        /// The IO.
+        io: IoId,
+        /// The question.
+        ask: WaypointAsk,
     },
     /// Ask programs where the bytes of an IO go. The IO waits meanwhile.
     AskPrograms {

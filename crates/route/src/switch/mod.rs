@@ -17,7 +17,10 @@
 //!    meanwhile, the switch asks the program of the new rules instead.
 //! 5. If a rule sends an IO to the controller, the IO waits until the switch has a rule that says
 //!    where it goes.
-//! 6. The controller changes rules in steps: quiesce, drain, install, resume (sRoute paper, section
+//! 6. If a rule sends an IO to a waypoint, the IO waits until the waypoint has admitted it. Then the
+//!    switch sends it there, and the waypoint returns it as new IO from its layer, which belongs to
+//!    the first one.
+//! 7. The controller changes rules in steps: quiesce, drain, install, resume (sRoute paper, section
 //!    3.5).
 //!
 //! # Invariants
@@ -37,9 +40,10 @@ mod outgoing;
 mod programs;
 mod stamp;
 mod waiting;
+mod waypoints;
 
 pub use core::Switch;
 pub use message::{Command, ControllerAsk, Event, IoId, Outcome, RefusedIo};
 pub use message::{Order, OrderAnswer, PeerAnswer, PeerQuestion, Placed, SwitchRules};
-pub use message::{ProgramAsk, ProgramDecision, RuleChange};
+pub use message::{ProgramAsk, ProgramDecision, RuleChange, WaypointAsk};
 pub use stamp::{Stamp, Term};

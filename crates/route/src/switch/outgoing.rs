@@ -8,10 +8,13 @@ use super::core::refuse;
 use super::in_flight::{Flying, Progress, Sent};
 use super::programs::Part;
 use super::waiting::Arrival;
-use super::{Command, ControllerAsk, IoId, Outcome, Placed, ProgramAsk, Stamp, Switch, Term};
+use super::{
+    Command, ControllerAsk, IoId, Outcome, Placed, ProgramAsk, Stamp, Switch, Term, WaypointAsk,
+};
 use crate::limits::{MAX_IN_FLIGHT_IOS, MAX_RULES};
 use crate::model::{
-    ApplicationName, Destination, Follow, Operation, Options, Replies, Span, Touch,
+    ApplicationName, Destination, Follow, LayerName, Operation, Options, Replies, RuleId, Span,
+    Touch,
 };
 use crate::plan::{Piece, PieceOps, plan};
 use crate::rules::{Placement, RuleTable};
@@ -24,6 +27,8 @@ enum Planned {
     Asks(Vec<ProgramAsk>),
     /// The controller must make rules first.
     AsksController(Vec<ControllerAsk>),
+    /// A waypoint must admit it first.
+    AsksWaypoint(Box<WaypointAsk>),
 }
 
 impl Switch {
@@ -34,6 +39,7 @@ impl Switch {
             Ok(Planned::Ready(term, sent)) => (term, sent),
             Ok(Planned::Asks(asks)) => return self.ask_programs(arrival, asks),
             Ok(Planned::AsksController(asks)) => return self.ask_controller(now, arrival, asks),
+            Ok(Planned::AsksWaypoint(ask)) => return self.ask_waypoint(now, arrival, *ask),
             Err(error) => return vec![refuse(arrival.io, error)],
         };
         let io = arrival.io;
@@ -79,14 +85,25 @@ impl Switch {
             return Ok(Planned::AsksController(asks));
         }
         if let Some(span) = arrival.homeward {
-            return Ok(Planned::Ready(term, vec![homeward(table, arrival, span)]));
+            let waypoint = self.waypoint_of_whole(arrival)?;
+            let sent = homeward(table, arrival, span, waypoint);
+            let ask = self.waypoint_ask(arrival, sent.piece.rule, sent.destination.as_ref());
+            return Ok(match ask {
+                Some(ask) => Planned::AsksWaypoint(Box::new(ask)),
+                None => Planned::Ready(term, vec![sent]),
+            });
         }
         let plan = plan(table, &arrival.request, arrival.via.as_ref(), arrival.home.as_ref())?;
         let (mut sent, mut asks) = (vec![], vec![]);
         for piece in plan.pieces {
             for part in self.parts(arrival, piece)? {
                 match part {
-                    Part::Goes(piece, to) => sent.push(self.sent(table, arrival, piece, to)?),
+                    Part::Goes(piece, to) => {
+                        if let Some(ask) = self.waypoint_ask(arrival, piece.rule, to.as_ref()) {
+                            return Ok(Planned::AsksWaypoint(Box::new(ask)));
+                        }
+                        sent.push(self.sent(table, arrival, piece, to)?);
+                    }
                     Part::Asks(ask) => asks.push(ask),
                 }
             }
@@ -119,7 +136,9 @@ impl Switch {
         let object = &arrival.request.header.object;
         let mut follows = vec![];
         let is_direct = options.replies == Replies::Direct;
-        for touch in changes {
+        // Where the bytes of an IO end that passes a waypoint, the IO decides that comes out of it.
+        let passes = matches!(destination, Some(Destination::Waypoint(_)));
+        for touch in changes.filter(|_| !passes) {
             let is_followed = options.follow != Follow::No || self.is_placed(table, arrival, touch);
             if !is_followed {
                 continue;
@@ -147,7 +166,8 @@ impl Switch {
                 follows.push(Placed { object: object.clone(), placement });
             }
         }
-        let has_fixed_endpoint = !destination.as_ref().is_some_and(|to| self.chooses_object(to));
+        let has_fixed_endpoint =
+            !passes && !destination.as_ref().is_some_and(|to| self.chooses_object(to));
         let progress = Progress::Waiting;
         Ok(Sent { piece, destination, options, follows, has_fixed_endpoint, progress })
     }
@@ -270,17 +290,24 @@ impl Switch {
 }
 
 /// The only piece of an IO that goes to the object that the client named, regardless of the rules.
-/// When it is done, the switch notes that the bytes of `span` are there.
-fn homeward(table: &RuleTable, arrival: &Arrival, span: Span) -> Sent {
+/// When it is done, the switch notes that the bytes of `span` are there. If it passes a waypoint
+/// first, the IO that comes out of the waypoint does all that.
+fn homeward(
+    table: &RuleTable,
+    arrival: &Arrival,
+    span: Span,
+    waypoint: Option<(RuleId, LayerName)>,
+) -> Sent {
     let object = &arrival.request.header.object;
     let placed = table.placed(object, span).into_iter();
     let home = |placement: Placement| Placed {
         object: object.clone(),
         placement: Placement { destination: Destination::Home, ..placement },
     };
-    let piece = Piece { span: None, rule: None, ops: PieceOps::All };
-    let (destination, options) = (None, Options::default());
-    let follows = placed.map(home).collect();
-    let (has_fixed_endpoint, progress) = (true, Progress::Waiting);
+    let follows = placed.filter(|_| waypoint.is_none()).map(home).collect();
+    let (has_fixed_endpoint, progress) = (waypoint.is_none(), Progress::Waiting);
+    let (rule, layer) = waypoint.unzip();
+    let piece = Piece { span: None, rule, ops: PieceOps::All };
+    let (destination, options) = (layer.map(Destination::Waypoint), Options::default());
     Sent { piece, destination, options, follows, has_fixed_endpoint, progress }
 }

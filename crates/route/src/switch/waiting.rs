@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nacre_object::{ObjectId, Request, TargetName};
 
+use super::waypoints::Admission;
 use super::{IoId, ProgramDecision, Term};
 use crate::fast_hash::FastHashMap;
 use crate::model::{Io, LayerName, Span, Touch};
@@ -31,6 +32,8 @@ pub struct Arrival {
     pub asked: Option<Asked>,
     /// What the controller has said about this IO, if a rule sends the IO there.
     pub controller: AskedController,
+    /// What waypoints have said about this IO, if rules send the IO there.
+    pub admission: Admission,
 }
 
 impl Arrival {
@@ -47,6 +50,7 @@ impl Arrival {
             attempts: 0,
             asked: None,
             controller: AskedController::No,
+            admission: Admission::default(),
         }
     }
 

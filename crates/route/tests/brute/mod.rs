@@ -50,7 +50,8 @@ pub fn facts(findings: &[Finding]) -> Facts {
                 facts.contradictions.insert((switch.to_string(), rule, other));
             }
             FindingKind::GrantCircumvented => facts.circumvented = true,
-            FindingKind::PromiseLeft { .. }
+            FindingKind::EncodedOtherwise
+            | FindingKind::PromiseLeft { .. }
             | FindingKind::UncountedLink { .. }
             | FindingKind::Incomplete => panic!("{finding}"),
         }
@@ -196,7 +197,7 @@ impl Brute<'_> {
             };
             path.switches.push(here.clone());
             let rules = &self.rules.iter().find(|(name, _)| *name == here).unwrap().1;
-            let rule = rules.iter().find(|rule| rule.header.matches(&io));
+            let rule = rules.iter().find(|rule| matches(rule, &io));
             if let Some(rule) = rule {
                 if rule.options.follow != Follow::No {
                     path.follow = Some((rule.options.follow, here.clone()));
@@ -256,12 +257,11 @@ impl Brute<'_> {
                     .flat_map(|s| Operation::ALL.map(|operation| (s, operation)))
                 {
                     for span in bytes() {
-                        for via in [None, Some("cache")] {
+                        for via in [None, Some("cache"), Some("pack"), Some("steady")] {
                             let via = via.map(|layer| layer.parse().unwrap());
                             let io = Io { via, ..io(&object, source, operation, span) };
-                            let all: Vec<_> = (0..rules.len())
-                                .filter(|at| rules[*at].header.matches(&io))
-                                .collect();
+                            let all: Vec<_> =
+                                (0..rules.len()).filter(|at| matches(&rules[*at], &io)).collect();
                             met.extend(all.first().copied());
                             self.contradict(switch, rules, &all, facts);
                         }
@@ -284,6 +284,13 @@ impl Brute<'_> {
             facts.contradictions.insert((switch.to_string(), rule, other));
         }
     }
+}
+
+/// IO from a layer does not match rules that send IO to this layer.
+fn matches(rule: &Rule, io: &Io) -> bool {
+    let returns =
+        matches!(&rule.destination, Destination::Waypoint(layer) if Some(layer) == io.via.as_ref());
+    !returns && rule.header.matches(io)
 }
 
 /// Whether some choice of copies lets the read miss the write.

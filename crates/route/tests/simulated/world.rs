@@ -411,6 +411,7 @@ impl World {
                     self.send(from, Party::Controller(controller), Ask::Join { switch: at });
                 }
             }
+            Command::AskWaypoint { .. } => panic!("no rule sends IO to a waypoint"),
             Command::AskController { .. } => panic!("no rule sends IO to the controller"),
         }
     }

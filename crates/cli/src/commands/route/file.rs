@@ -1,7 +1,7 @@
 //! Reads a rule file for a running cluster, and checks it together with the cluster's existing
 //! rules.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use bytes::Bytes;
@@ -10,10 +10,10 @@ use nacre_node::{
     EVERY_SWITCH, ROUTE_SERVICE, RouteState, check_declared, check_put_by_hand, check_supported,
     check_supported_on_ceph, route_findings as findings,
 };
-use nacre_object::{ApplicationName, Error, Locate, ProgramName, Result, TargetName};
+use nacre_object::{ApplicationName, Error, Locate, Result, TargetName};
 use nacre_route::{
-    Finding, Location, ROUTED_POOL, Routes, SourceMatch, StoredApplication, StoredInsertion,
-    Topology,
+    Finding, Location, NamedPrograms, ROUTED_POOL, Routes, SourceMatch, StoredApplication,
+    StoredInsertion, Topology,
 };
 use serde::Serialize;
 
@@ -21,6 +21,7 @@ use super::misplaced::Misplaced;
 use super::programs::declarations;
 use super::promises::known_promises;
 use super::status::NODE_TIMEOUT;
+use super::waypoints;
 
 /// A file of rules with what is wrong with it.
 pub(super) struct Checked {
@@ -31,6 +32,8 @@ pub(super) struct Checked {
     findings: Vec<Finding>,
     /// Rules of the file that have no effect where they are.
     misplaced: Vec<Misplaced>,
+    /// Rules through re-encoding waypoints that the file replaces, so that objects stay encoded.
+    lost: Vec<String>,
 }
 
 /// What `check` prints.
@@ -58,9 +61,9 @@ impl Checked {
         let routes = Routes::on(topology(&targets)?, text)?;
         check_topology(&routes, &targets)?;
         let own = routes.insertions.iter().flat_map(|insertion| &insertion.rules);
-        let own: BTreeSet<ProgramName> =
-            own.filter_map(|rule| rule.destination.program()).cloned().collect();
-        let programs = declarations(cluster, &own, &state.programs()?).await?;
+        let mut named = NamedPrograms::default();
+        named.add(own);
+        let programs = declarations(cluster, &named, &state.programs()?).await?;
         let mut applications: BTreeMap<ApplicationName, Vec<StoredInsertion>> = BTreeMap::new();
         let (mut rules, mut misplaced) = (0, vec![]);
         for insertion in &routes.insertions {
@@ -70,8 +73,10 @@ impl Checked {
                 if is_ceph {
                     check_supported_on_ceph(rule)?;
                 }
-                let declared = rule.destination.program().and_then(|name| programs.get(name));
+                let declared = rule.destination.program();
+                let declared = declared.and_then(|name| programs.destinations.get(name));
                 check_declared(rule, declared.map_or(&[][..], Vec::as_slice))?;
+                waypoints::check_rule(rule, &programs)?;
             }
             rules += insertion.rules.len();
             // On Ceph, the primary OSD of an object may change at any time.
@@ -90,7 +95,8 @@ impl Checked {
         let after = with_applications(state, &applications);
         let slo = known_promises(cluster).await?;
         let findings = findings(&after, &targets, &programs, &slo)?;
-        Ok(Self { applications, rules, findings, misplaced })
+        let lost = waypoints::lost(state, &after, &programs)?;
+        Ok(Self { applications, rules, findings, misplaced, lost })
     }
 
     /// The applications, as the map keeps them.
@@ -104,7 +110,8 @@ impl Checked {
 
     fn problems(&self) -> impl Iterator<Item = String> {
         let misplaced = self.misplaced.iter().map(ToString::to_string);
-        self.findings.iter().map(ToString::to_string).chain(misplaced)
+        let findings = self.findings.iter().map(ToString::to_string);
+        findings.chain(misplaced).chain(self.lost.iter().cloned())
     }
 
     pub fn report(&self) -> Report {
@@ -132,6 +139,9 @@ impl Checked {
         match (self.findings.first(), self.misplaced.first()) {
             (None, Some(misplaced)) => {
                 Err(Error::invalid(format!("{first}{more}")).hint(misplaced.hint()))
+            }
+            (None, None) => {
+                Err(Error::invalid(format!("{first}{more}")).hint(waypoints::LOST_HINT))
             }
             _ => Err(Error::invalid(format!("the rules are not safe: {first}{more}"))
                 .hint("correct the rules; `nacre route check` shows all that it finds")),

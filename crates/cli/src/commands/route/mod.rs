@@ -11,6 +11,7 @@ mod promises;
 mod status;
 mod trace;
 mod wait;
+mod waypoints;
 
 use std::path::{Path, PathBuf};
 
@@ -72,6 +73,10 @@ pub enum RouteCommand {
     #[command(alias = "remove")]
     Rm {
         application: ApplicationName,
+        /// Remove the rules even if objects then stay encoded by a waypoint; the cluster log records
+        /// this
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         wait: WaitArgument,
     },
@@ -128,8 +133,8 @@ pub async fn run(
         }
         C::Ls(limit) => list::ls(&map, limit, out).await,
         C::Show { application } => list::show(&map, &application, out).await,
-        C::Rm { application, wait } => {
-            let (epoch, concerned) = remove(&application, &map).await?;
+        C::Rm { application, force, wait } => {
+            let (epoch, concerned) = remove(&application, force, &cluster, &map).await?;
             Committed { file: &file, wait, epoch }.of_rules(&concerned, out).await
         }
         C::Trace { io } => trace::trace(&file, &cluster, &io.join(" "), out).await,
@@ -228,8 +233,23 @@ async fn check_and_put(
 }
 
 /// Ends the rules of an application. Returns the new epoch and the switches that it concerns.
-async fn remove(name: &ApplicationName, map: &RouteMap) -> Result<(u64, Concerned)> {
+async fn remove(
+    name: &ApplicationName,
+    is_forced: bool,
+    cluster: &Cluster,
+    map: &RouteMap,
+) -> Result<(u64, Concerned)> {
     let before = map.state().await?;
+    let mut after = before.clone();
+    after.applications.remove(name);
+    if let Some(lost) = waypoints::lost_in(cluster, &before, &after).await?.first() {
+        if !is_forced {
+            let hint = format!("{}; or remove it all the same: --force", waypoints::LOST_HINT);
+            return Err(Error::conflict(lost).hint(hint));
+        }
+        cluster.events().append(Event::new(Severity::Warning, lost)).await?;
+        note(lost);
+    }
     let epoch = map.remove(name).await?;
     Ok((epoch, Concerned::of_former(&before, name)))
 }

@@ -1,51 +1,60 @@
-//! The route programs that rules name: their declared destinations, and the check of a new version.
+//! The programs that rules name: what they declare, and the check of a new version.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use nacre::{Cluster, ProgramId, ProgramKind};
 use nacre_clock::{Clock, SystemClock};
 use nacre_node::{
-    EVERY_SWITCH, ROUTE_SERVICE, RouteMap, RouteState, check_declared, route_findings as findings,
+    EVERY_SWITCH, KnownPrograms, ROUTE_SERVICE, RouteMap, RouteState, check_declared,
+    route_findings as findings,
 };
-use nacre_object::{Error, ErrorKind, Locate, ProgramName, Result, TargetName};
-use nacre_route::{Destination, RouteProgram};
+use nacre_object::{Error, ErrorKind, Locate, Result, TargetName};
+use nacre_route::{Destination, NamedPrograms, RouteProgram};
 
 use super::promises::known_promises;
 use super::status::NODE_TIMEOUT;
+use super::waypoints;
 
-/// The destinations that programs declare.
-pub(super) type Declarations = BTreeMap<ProgramName, Vec<Destination>>;
-
-/// The destinations that the active versions of programs declare. Programs in `needed` must be
-/// active.
+/// What the active versions of programs declare. Programs in `needed` must be active.
 ///
 /// # Errors
 /// `NotFound` if a needed program is not active; the hint says how to activate it. `Unavailable` if
 /// the cluster does not answer.
 pub(super) async fn declarations(
     cluster: &Cluster,
-    needed: &BTreeSet<ProgramName>,
-    known: &BTreeSet<ProgramName>,
-) -> Result<Declarations> {
-    let mut declared = Declarations::new();
-    for name in needed.union(known) {
+    needed: &NamedPrograms,
+    known: &NamedPrograms,
+) -> Result<KnownPrograms> {
+    let mut declared = KnownPrograms::default();
+    for name in needed.routes.union(&known.routes) {
         let id = ProgramId::new(ProgramKind::Route, name.clone());
-        match cluster.programs().active(&id).await? {
-            Some(version) => {
-                declared.insert(name.clone(), destinations(cluster, &id, version).await?);
-            }
-            None if needed.contains(name) => {
-                let text = format!("{id} has no active version, so no rule can name it");
-                return Err(Error::not_found(text).hint(format!(
-                    "put and activate a route program: nacre program put {id} FILE --activate"
-                )));
-            }
-            None => {}
+        if let Some(version) = active(cluster, &id, needed.routes.contains(name)).await? {
+            let destinations = destinations(cluster, &id, version).await?;
+            declared.destinations.insert(name.clone(), destinations);
+        }
+    }
+    for name in needed.waypoints.union(&known.waypoints) {
+        let id = ProgramId::new(ProgramKind::Waypoint, name.clone());
+        if let Some(version) = active(cluster, &id, needed.waypoints.contains(name)).await? {
+            let kind = waypoints::compiled(cluster, &id, version).await?.kind();
+            declared.waypoints.insert(name.clone(), kind);
         }
     }
     Ok(declared)
+}
+
+/// The active version of a program.
+async fn active(cluster: &Cluster, id: &ProgramId, is_needed: bool) -> Result<Option<u64>> {
+    let version = cluster.programs().active(id).await?;
+    if version.is_none() && is_needed {
+        let text = format!("{id} has no active version, so no rule can name it");
+        return Err(Error::not_found(text).hint(format!(
+            "put and activate the program: nacre program put {id} FILE --activate"
+        )));
+    }
+    Ok(version)
 }
 
 async fn destinations(
@@ -66,8 +75,9 @@ async fn destinations(
 /// `Invalid` with the first finding that these versions cause; `Unsupported` if nodes cannot
 /// execute a rule with a version; `Unavailable`.
 pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u64)]) -> Result<()> {
-    let routes = versions.iter().filter(|(program, _)| program.kind == ProgramKind::Route);
-    let routes: Vec<_> = routes.collect();
+    let is_of_rules =
+        |program: &ProgramId| program.kind == ProgramKind::Route || waypoints::is_waypoint(program);
+    let routes: Vec<_> = versions.iter().filter(|(program, _)| is_of_rules(program)).collect();
     if routes.is_empty() {
         return Ok(());
     }
@@ -77,18 +87,27 @@ pub(crate) async fn check_versions(cluster: &Cluster, versions: &[(ProgramId, u6
         state => state?,
     };
     let known = state.programs()?;
-    if !routes.iter().any(|(program, _)| known.contains(&program.name)) {
+    let is_named = |program: &ProgramId| match waypoints::is_waypoint(program) {
+        true => known.waypoints.contains(&program.name),
+        false => known.routes.contains(&program.name),
+    };
+    let routes: Vec<_> = routes.into_iter().filter(|(program, _)| is_named(program)).collect();
+    if routes.is_empty() {
         return Ok(());
     }
-    let before = declarations(cluster, &BTreeSet::new(), &known).await?;
+    let before = declarations(cluster, &NamedPrograms::default(), &known).await?;
     let mut after = before.clone();
     for (program, version) in routes {
+        if waypoints::is_waypoint(program) {
+            waypoints::check_version(cluster, &state, program, *version, &mut after).await?;
+            continue;
+        }
         let declared = destinations(cluster, program, *version).await?;
-        after.insert(program.name.clone(), declared);
+        after.destinations.insert(program.name.clone(), declared);
     }
     for rule in state.rules()?.iter().flat_map(|(_, rules)| rules) {
         let Destination::Program(name) = &rule.destination else { continue };
-        check_declared(rule, after.get(name).map_or(&[][..], Vec::as_slice))?;
+        check_declared(rule, after.destinations.get(name).map_or(&[][..], Vec::as_slice))?;
     }
     let targets = rule_targets(cluster, &state).await?;
     let slo = known_promises(cluster).await?;

@@ -4,12 +4,10 @@
 //! `nacre route` checks new rules with the promises that [`known_promises`] returns. `nacre slo admit`,
 //! `pool` and `link` check their changes with the installed rules by [`check_slo_change`].
 
-use std::collections::BTreeSet;
-
 use nacre::{Cluster, ClusterFile};
 use nacre_node::{RouteMap, route_findings as findings};
 use nacre_object::{Error, ErrorKind, Result, TenantName};
-use nacre_route::{Finding, FindingKind};
+use nacre_route::{Finding, FindingKind, NamedPrograms};
 use nacre_slo::SloState;
 
 use super::file::targets;
@@ -50,7 +48,7 @@ pub(crate) async fn check_slo_change(
     let before = cluster.slos().state().await?;
     let mut after = before.clone();
     change(&mut after);
-    let programs = declarations(cluster, &BTreeSet::new(), &routes.programs()?).await?;
+    let programs = declarations(cluster, &NamedPrograms::default(), &routes.programs()?).await?;
     let targets = targets(file, cluster).await?;
     let known = findings(&routes, &targets, &programs, &before)?;
     let found = findings(&routes, &targets, &programs, &after)?;

@@ -71,6 +71,18 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
                     program.inserted_rules
                 ));
             }
+            for waypoint in &status.waypoints {
+                lines.push(format!(
+                    "{}: {} IOs have passed waypoint/{}@{}, {} wait there, {} were refused, {} failed because the program failed",
+                    status.target,
+                    waypoint.passed,
+                    printable(&waypoint.name),
+                    waypoint.version,
+                    waypoint.waiting,
+                    waypoint.refused,
+                    waypoint.faults
+                ));
+            }
             if let Some(problem) = &status.problem {
                 let (target, problem) = (&status.target, printable(problem));
                 lines.push(format!("{target}: the latest rules are not in force: {problem}"));

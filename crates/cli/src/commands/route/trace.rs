@@ -33,6 +33,10 @@ pub(super) async fn trace(file: &ClusterFile, cluster: &Cluster, io: &str, out: 
                 },
                 (Some(_), true) => "reads follow a write".to_owned(),
             };
+            let why = match way.waypoints.as_slice() {
+                [] => why,
+                passed => format!("through {}: {why}", printable(&passed.join(", "))),
+            };
             vec![
                 way.span.clone().unwrap_or_else(|| "no bytes".to_owned()),
                 destination(way, operation),

@@ -13,7 +13,9 @@ use nacre_slo::SloState;
 
 use super::super::analysis::{check_switches, findings};
 use super::super::state::{RouteState, StartedApplication};
-use super::super::supported::{check_declared, check_supported, check_supported_on_ceph};
+use super::super::supported::{
+    check_declared, check_put_by_program, check_supported, check_supported_on_ceph,
+};
 use super::controller::ApplicationsTask;
 use super::rates::{Snapshot, object_loads, target_loads};
 
@@ -103,17 +105,17 @@ impl ProgramRun<'_> {
         after.applications.insert(self.name.clone(), stored.clone());
         let all = after.rules()?;
         let programs = task.switch.programs();
-        let declared = |rules: &[nacre_route::Rule]| programs.declared_now(rules);
-        let mut declarations = BTreeMap::new();
-        for (_, rules) in &all {
-            declarations.extend(declared(rules));
-        }
+        let declarations = programs.declared_now(&after.programs()?);
+        stored.insertions.iter().try_for_each(|insertion| {
+            insertion.rules(self.name)?.iter().try_for_each(check_put_by_program)
+        })?;
         for rule in all.iter().flat_map(|(_, rules)| rules) {
             check_supported(rule)?;
             if task.switch.locations().rados().is_some() {
                 check_supported_on_ceph(rule)?;
             }
-            let declared = rule.destination.program().and_then(|name| declarations.get(name));
+            let declared = rule.destination.program();
+            let declared = declared.and_then(|name| declarations.destinations.get(name));
             check_declared(rule, declared.map_or(&[][..], Vec::as_slice))?;
         }
         let slo = match task.cluster.slos().state().await {

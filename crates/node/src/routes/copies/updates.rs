@@ -30,8 +30,8 @@ use tokio::time::timeout;
 
 use super::reads::scatter_of;
 use crate::completed::Completed;
-use crate::routes::begin::CopiesAfter;
 use crate::routes::service::{Question, ROUTE_SERVICE};
+use crate::routes::submission::CopiesAfter;
 use crate::routes::switch_core::Core;
 use crate::routes::turns::{Turn, Turns};
 use crate::routes::versions::with_op;

@@ -146,8 +146,10 @@ impl NodeSwitch {
 
     /// The bytes at an offset, and those near them that the same node keeps.
     fn kept_near(&self, object: &ObjectId, offset: u64) -> Result<Kept> {
+        // Clients cannot decode the bytes.
+        let is_encoded = self.encoding_waypoint(object).is_some();
         let core = self.core();
-        if !core.permitted.objects.contains(object) {
+        if is_encoded || !core.permitted.objects.contains(object) {
             return Err(not_elsewhere(object));
         }
         if core.doubts.iter().any(|doubt| doubt.object == *object) {

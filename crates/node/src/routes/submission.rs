@@ -1,8 +1,11 @@
-//! Passes an IO to the pure switch, and waits until it has ended.
+//! Passes a request to the pure switch, and does the work that follows until there is a reply.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use nacre_object::{Error, Op, Reply, Request, Result, Stack, Store, TargetName};
+use nacre_object::{
+    Error, LayerName, ObjectId, Op, Reply, Request, Result, Stack, Store, TargetName,
+};
 use nacre_route::{Event, IoId, Outcome, Span};
 use tokio::sync::oneshot;
 
@@ -11,10 +14,20 @@ use super::live_io::Live;
 use super::work::Work;
 use crate::completed::Completed;
 
+/// Where a request comes from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Origin {
+    /// The waypoint that it has passed last; `None` for a request of a client.
+    pub via: Option<LayerName>,
+    /// How many waypoints it has passed.
+    pub passed: usize,
+}
+
 /// What becomes of an object's copies when an IO changes the object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum CopiesAfter {
     /// Nobody tells them the change, so they become useless.
+    #[default]
     Useless,
     /// The caller sends them the same change if the IO goes undivided to the home.
     Updated,
@@ -28,19 +41,30 @@ enum Begun {
     Routed(Vec<Work>, oneshot::Receiver<Result<Reply>>),
 }
 
+/// A request on its way to the pure switch.
+struct Submitted {
+    next: Stack,
+    request: Arc<Request>,
+    home: Option<TargetName>,
+    /// The bytes to bring home first, if the request goes home regardless of the rules.
+    homeward: Option<Span>,
+    origin: Origin,
+    copies: CopiesAfter,
+}
+
 impl NodeSwitch {
-    /// Runs an IO by the rules. If it changes its object, the object's copies become useless. If
-    /// `homeward` names some bytes, they are brought home first, and the whole IO runs there.
+    /// Runs a request of a client. With `homeward`, the switch brings these bytes home, and the
+    /// request goes there regardless of the rules about where bytes go.
     pub(super) async fn run(
         self: &Arc<Self>,
         next: Stack,
         request: Request,
         homeward: Option<Span>,
     ) -> Result<Reply> {
-        self.run_with(next, request, homeward, CopiesAfter::Useless).await
+        self.run_from(Origin::default(), next, request, homeward).await
     }
 
-    /// Runs an IO as [`run`](Self::run) does.
+    /// Runs a request of a client as [`run`](Self::run) does.
     pub(super) async fn run_with(
         self: &Arc<Self>,
         next: Stack,
@@ -48,9 +72,27 @@ impl NodeSwitch {
         homeward: Option<Span>,
         copies: CopiesAfter,
     ) -> Result<Reply> {
-        let io = IoId(self.number());
         let home = self.home_of(&request.header.object).await?;
-        match self.begin(io, (next, Arc::new(request)), home, homeward, copies) {
+        let (request, origin) = (Arc::new(request), Origin::default());
+        self.run_submitted(Submitted { next, request, home, homeward, origin, copies }).await
+    }
+
+    /// Runs a request of a client, or one that a waypoint has returned.
+    pub(super) async fn run_from(
+        self: &Arc<Self>,
+        origin: Origin,
+        next: Stack,
+        request: Request,
+        homeward: Option<Span>,
+    ) -> Result<Reply> {
+        let home = self.home_of(&request.header.object).await?;
+        let (request, copies) = (Arc::new(request), CopiesAfter::Useless);
+        self.run_submitted(Submitted { next, request, home, homeward, origin, copies }).await
+    }
+
+    async fn run_submitted(self: &Arc<Self>, submitted: Submitted) -> Result<Reply> {
+        let io = IoId(self.number());
+        match self.begin(io, submitted) {
             Begun::AtHome(next, request) => {
                 Completed::of(Arc::clone(self).run_at_home(io, next, request)).await
             }
@@ -64,28 +106,22 @@ impl NodeSwitch {
     }
 
     /// Passes an IO to the pure switch.
-    fn begin(
-        &self,
-        io: IoId,
-        (next, request): (Stack, Arc<Request>),
-        home: Option<TargetName>,
-        homeward: Option<Span>,
-        copies: CopiesAfter,
-    ) -> Begun {
-        let own = Arc::clone(&request);
+    fn begin(&self, io: IoId, submitted: Submitted) -> Begun {
+        let Submitted { next, request, home, homeward, origin, copies } = submitted;
+        let (own, via) = (Arc::clone(&request), origin.via);
         let event = match homeward {
-            Some(span) => Event::ArrivedHomeward { io, request: own, span, home },
-            None => Event::Arrived { io, request: own, via: None, home, term: None },
+            Some(span) => Event::ArrivedHomeward { io, request: own, span, via, home },
+            None => Event::Arrived { io, request: own, via, home, term: None },
         };
         let mut core = self.core();
         let object = &request.header.object;
         let moves = || core.switch.table().made_over(object, Span::WHOLE).is_some();
         let is_change = request.ops.iter().any(Op::is_write) || (homeward.is_some() && moves());
-        let commands = core.switch.handle(self.now(), event);
-        let only_goes_home = core.only_goes_home(object, &commands);
         if is_change {
             core.note_change(object);
         }
+        let commands = core.switch.handle(self.now(), event);
+        let only_goes_home = core.only_goes_home(object, &commands);
         if is_change && !(only_goes_home && copies == CopiesAfter::Updated) {
             // The IO may have begun before the rule that allows copies.
             core.copies.leave_read_set(object);
@@ -95,7 +131,8 @@ impl NodeSwitch {
             return Begun::AtHome(next, request);
         }
         let (reply, replied) = oneshot::channel();
-        core.live.insert(io, Live { request, next, reply, pieces: vec![], routed_end: 0 });
+        let passed = origin.passed;
+        core.live.insert(io, Live { request, next, reply, pieces: vec![], routed_end: 0, passed });
         Begun::Routed(core.obey(commands), replied)
     }
 
@@ -111,5 +148,15 @@ impl NodeSwitch {
         let outcome = if reply.is_ok() { Outcome::Done } else { Outcome::Failed };
         self.handle(Event::PieceDone { io, piece: 0, outcome });
         reply
+    }
+
+    /// The target that holds an object, if rules may depend on it.
+    async fn home_of(&self, object: &ObjectId) -> Result<Option<TargetName>> {
+        match self.locations().rados() {
+            Some(locations) if self.has_homes.load(Ordering::Relaxed) => {
+                locations.primary(object).await.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 }

@@ -1,0 +1,136 @@
+//! Requests that must not bypass a re-encoding waypoint, and the one that is repeated because it
+//! needs its object for itself.
+
+use std::sync::Arc;
+
+use nacre_object::{Error, ErrorKind, ObjectId, Op, Reply, Request, Result, Stack};
+use nacre_route::{Destination, Io, LayerName, MARK_ATTRIBUTE, Operation, Span, touches};
+
+use super::passing::Coder;
+use crate::routes::NodeSwitch;
+
+/// The operation in the error of [`needs_object`].
+const ALONE: &str = "waypoint-alone";
+
+/// The error of a write that must have its object for itself. The switch then runs it so.
+pub(super) fn needs_object() -> Error {
+    Error::conflict("this request must have the object for itself").during(ALONE).hint("try again")
+}
+
+pub(super) fn is_needs_object(error: &Error) -> bool {
+    error.kind() == ErrorKind::Conflict && error.operation() == Some(ALONE)
+}
+
+/// Whether an op puts bytes into the stream of its object.
+fn writes_bytes(op: &Op) -> bool {
+    matches!(op, Op::Write { .. } | Op::WriteFull { .. } | Op::Append { .. })
+}
+
+impl NodeSwitch {
+    /// Runs a single write. If a waypoint must fill a gap before it, nothing else may happen to the
+    /// object meanwhile.
+    pub(in crate::routes) async fn write(
+        self: &Arc<Self>,
+        next: Stack,
+        request: Request,
+    ) -> Result<Reply> {
+        if !self.programs().waypoints().are_used() {
+            return self.run(next, request, None).await;
+        }
+        match self.run(next.clone(), request.clone(), None).await {
+            Err(error) if is_needs_object(&error) => {
+                self.run(next, request, Some(Span::WHOLE)).await
+            }
+            ended => ended,
+        }
+    }
+
+    /// Refuses to change the mark of an object.
+    ///
+    /// # Errors
+    /// `Denied`.
+    pub(in crate::routes) fn check_mark(&self, request: &Request) -> Result<()> {
+        let changes = |op: &Op| matches!(op, Op::SetAttribute { name, .. } | Op::RemoveAttribute { name } if name == MARK_ATTRIBUTE);
+        match request.ops.iter().any(changes) {
+            false => Ok(()),
+            true => {
+                Err(Error::denied(format!("only waypoints change the attribute {MARK_ATTRIBUTE}"))
+                    .on(&request.header.object)
+                    .hint("choose another name for the attribute"))
+            }
+        }
+    }
+
+    /// A waypoint on the way of an object's IO that re-encodes, or that may do so because it is not live
+    /// yet.
+    pub(in crate::routes) fn encoding_waypoint(&self, object: &ObjectId) -> Option<LayerName> {
+        let waypoints = self.programs().waypoints();
+        let encodes = |name: &str| waypoints.kind(name).is_none_or(|kind| kind.encodes);
+        self.waypoints_of(object).into_iter().find(|layer| encodes(layer.as_str()))
+    }
+
+    /// Refuses a request on an object of which a rule keeps snapshots and which another rule sends
+    /// through a re-encoding waypoint. A read at a kept snapshot could not be decoded.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub(in crate::routes) fn check_kept_as_stored(&self, request: &Request) -> Result<()> {
+        let object = &request.header.object;
+        match self.encoding_waypoint(object) {
+            None => Ok(()),
+            Some(layer) => Err(Error::unsupported(format!(
+                "a rule keeps snapshots of this object, and another sends it through the waypoint {layer}, which re-encodes it"
+            ))
+            .on(object)
+            .hint("remove one of the two rules: nacre route rm APPLICATION")),
+        }
+    }
+
+    /// Refuses to collect the parts of a large put beside an object that passes a re-encoding
+    /// waypoint: the object would take over bytes that are not encoded. The client then writes the
+    /// parts into the object itself.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub(in crate::routes) fn check_staging(&self, request: &Request) -> Result<()> {
+        let staging = &request.header.object;
+        let Some(name) = nacre::staged_object(&staging.name) else { return Ok(()) };
+        if !request.ops.iter().any(writes_bytes) {
+            return Ok(());
+        }
+        let Ok(name) = name.parse() else { return Ok(()) };
+        let object = ObjectId::new(staging.pool.clone(), name);
+        match self.encoding_waypoint(&object) {
+            None => Ok(()),
+            Some(layer) => Err(Error::unsupported(format!(
+                "a rule sends {object} through the waypoint {layer}, which does not see the parts of this put"
+            ))
+            .on(staging)
+            .hint("write the parts into the object itself, one after the other")),
+        }
+    }
+
+    /// The re-encoding waypoint that reads of a request pass.
+    pub(super) async fn coder_of_reads(&self, request: &Request) -> Result<Option<Coder>> {
+        let layer = {
+            let core = self.core();
+            let reads = touches(request).into_iter();
+            let mut reads = reads.filter(|touch| touch.operation == Operation::Read);
+            reads.find_map(|touch| {
+                let segments = core.table().route(&Io::of(&request.header, None, None, touch));
+                segments.ok()?.iter().find_map(|segment| {
+                    match &core.table().get(segment.rule?)?.destination {
+                        Destination::Waypoint(layer) => Some(layer.clone()),
+                        _ => None,
+                    }
+                })
+            })
+        };
+        let Some(layer) = layer else { return Ok(None) };
+        let program = self.programs().waypoints().until_live(&layer).await?;
+        match program.kind().encodes {
+            true => Coder::of(&layer, program).map(Some),
+            false => Ok(None),
+        }
+    }
+}
