@@ -114,6 +114,31 @@ async fn names_are_used_once_and_users_cannot_touch_kept_snapshots() {
     assert_eq!(at(&cluster, &object, "mine").as_deref(), Some("new"));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn other_rules_about_the_same_objects_do_not_switch_snapshots_off() {
+    let (folder, cluster) = cluster();
+    let (names, _, away) = places(&cluster, 3).await;
+    let all: Vec<String> = names.iter().map(|name| format!("data/{name}")).collect();
+    for object in &all {
+        cluster.run_with_input(&["object", "put", object], "old");
+    }
+    let lines = [
+        "* * data/r* -> snapshots monday".to_owned(),
+        format!("* w {} -> versions 2", all[0]),
+        format!("* rw {} -> all storage.0,storage.1,storage.2", all[1]),
+        format!("* w {} -> target {away} follow at-rest", all[2]),
+    ];
+    let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+    put(&cluster, folder.path(), &format!("application t on every\n{lines}"));
+    for object in &all {
+        cluster.run_with_input(&["object", "write", object, "--offset", "0", "-"], "N");
+        assert_eq!(at(&cluster, object, "monday").as_deref(), Some("old"), "{object}");
+        assert_eq!(cluster.run(&["object", "get", object]), "Nld");
+    }
+    let listed = cluster.run(&["object", "snapshot", "ls", &all[0]]);
+    assert!(listed.contains("version-") && listed.contains("kept-monday"), "{listed}");
+}
+
 /// Writes growing numbers into an object until `is_over` is set.
 async fn write_numbers(object: Object, is_over: Arc<AtomicBool>) {
     let mut number = 0_u64;

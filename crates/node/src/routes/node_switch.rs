@@ -26,7 +26,7 @@ use super::gateways::Router;
 use super::onward::Onward;
 use super::routed_changes::RoutedChanges;
 use super::routed_locations::RoutedLocations;
-use super::snapshots::Snapshots;
+use super::snapshots::{SnapshotRules, Snapshots};
 use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
 use super::switch_core::Core;
 use super::versions::Versions;
@@ -208,6 +208,7 @@ impl NodeSwitch {
             self.has_bypass.store(has_bypass, Ordering::Relaxed);
             self.versions.note_rules(table);
             self.snapshots.note_rules();
+            core.kept = SnapshotRules::of(core.switch.table());
             self.programs.waypoints().note_rules(table);
             let scattering = core.switch.table().rules().map(|(_, rule)| rule);
             let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);
@@ -358,14 +359,17 @@ impl NodeSwitch {
         let pass = self.until_versions_are_known(&request, pass).await;
         self.check_names(&request)?;
         self.check_kept_names(&request)?;
-        if self.concerns_snapshots(&request) {
-            drop(pass);
+        let concerns_snapshots = self.concerns_snapshots(&request);
+        if concerns_snapshots {
             self.check_kept_as_stored(&request)?;
-            return self.run(onward.usual, request, Some(Span::WHOLE)).await;
         }
         if let Some(rule) = self.rule_with_versions(&request) {
             drop(pass);
             return self.change_and_keep(onward.usual, request, rule).await;
+        }
+        if concerns_snapshots {
+            drop(pass);
+            return self.run(onward.usual, request, Some(Span::WHOLE)).await;
         }
         let is_of_bytes = touches(&request).iter().any(|touch| touch.span.is_some());
         self.check_mark(&request)?;

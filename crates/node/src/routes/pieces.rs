@@ -153,6 +153,10 @@ impl PieceWork {
     ) -> Result<(Outcome, Result<Reply>)> {
         let object = &self.request.header.object;
         let place = destination.map_or(Ok(None), |to| switch.locations().place(object, to))?;
+        let is_kept = switch.core().kept.about(object).is_some();
+        if is_kept && self.ops.of(&self.request).iter().any(Op::is_write) {
+            return self.keep_and_write(switch, place.is_some()).await;
+        }
         let [op] = self.ops.of(&self.request) else {
             return Err(Error::unsupported("a piece of an IO is one read or write"));
         };
@@ -199,6 +203,25 @@ impl PieceWork {
                 Ok((Outcome::Done, reply))
             }
         }
+    }
+
+    /// Runs a write that arrived before a rule kept snapshots of its object. All later ones bring
+    /// the object's bytes home first.
+    async fn keep_and_write(
+        &self,
+        switch: &NodeSwitch,
+        goes_away: bool,
+    ) -> Result<(Outcome, Result<Reply>)> {
+        let object = &self.request.header.object;
+        settle_doubts(switch, &self.request.header, Span::WHOLE).await?;
+        if goes_away || switch.core().table().made_over(object, Span::WHOLE).is_some() {
+            return Err(Error::unavailable("the rules about this object have just changed")
+                .on(object)
+                .hint("try again"));
+        }
+        let request = self.request_of(self.ops.of(&self.request).to_vec());
+        let reply = switch.run_with_snapshots(&self.next, request).await;
+        Ok((if reply.is_ok() { Outcome::Done } else { Outcome::Failed }, reply))
     }
 
     /// Sends a write elsewhere.

@@ -26,8 +26,8 @@ use nacre_object::{
     Error, ErrorKind, IoHeader, MapEntry, ObjectId, Op, OpResult, Reply, Request, Result,
     SnapshotName, Stack, Store,
 };
-use nacre_route::limits::{MAX_SNAPSHOT_NAMES, MAX_WAYPOINTS_OF_AN_IO};
-use nacre_route::{Destination, FastHashSet, Io, Operation, RuleId, RuleTable, Span, Touch};
+use nacre_route::limits::MAX_SNAPSHOT_NAMES;
+use nacre_route::{Destination, FastHashSet, ObjectMatch, RuleId, RuleTable};
 
 use super::NodeSwitch;
 use super::background::background;
@@ -73,7 +73,7 @@ impl Snapshots {
 }
 
 /// The rule that keeps snapshots of an object.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct KeptSnapshots {
     rule: RuleId,
     /// The newest is the last.
@@ -108,25 +108,27 @@ fn changes(request: &Request) -> bool {
     request.ops.iter().any(|op| op.is_write() && !keeps(op))
 }
 
-fn rule_of(table: &RuleTable, header: &IoHeader) -> Option<KeptSnapshots> {
-    let touch = Touch { operation: Operation::Write, span: Some(Span::WHOLE) };
-    let mut via = None;
-    // The rule may be about IO that has passed waypoints.
-    for _ in 0..=MAX_WAYPOINTS_OF_AN_IO {
-        let segments = table.route(&Io::of(header, via, None, touch)).ok()?;
-        let rules = segments.into_iter().filter_map(|segment| segment.rule);
-        let mut rules = rules.filter_map(|rule| Some((rule, &table.get(rule)?.destination)));
-        let (rule, destination) = rules
-            .find(|(_, to)| matches!(to, Destination::Snapshots(_) | Destination::Waypoint(_)))?;
-        match destination {
+/// The installed rules that keep snapshots.
+#[derive(Debug, Default)]
+pub(super) struct SnapshotRules(Vec<(ObjectMatch, KeptSnapshots)>);
+
+impl SnapshotRules {
+    /// Those of a table.
+    pub fn of(table: &RuleTable) -> Self {
+        let kept = table.rules().filter_map(|(rule, one)| match &one.destination {
             Destination::Snapshots(names) => {
-                return Some(KeptSnapshots { rule, names: names.clone() });
+                let kept = KeptSnapshots { rule, names: names.clone() };
+                Some((one.header.object.clone(), kept))
             }
-            Destination::Waypoint(layer) => via = Some(layer.clone()),
-            _ => return None,
-        }
+            _ => None,
+        });
+        Self(kept.collect())
     }
-    None
+
+    /// The rule that keeps snapshots of an object, whatever other rules decide about its IO.
+    pub fn about(&self, object: &ObjectId) -> Option<&KeptSnapshots> {
+        self.0.iter().find(|(objects, _)| objects.matches(object)).map(|(_, kept)| kept)
+    }
 }
 
 impl NodeSwitch {
@@ -166,7 +168,7 @@ impl NodeSwitch {
     pub(super) async fn run_with_snapshots(&self, next: &Stack, request: Request) -> Result<Reply> {
         let kept = {
             let core = self.core();
-            rule_of(core.table(), &request.header)
+            core.kept.about(&request.header.object).cloned()
         };
         let Some(kept) = kept else {
             return next.submit(request).await;

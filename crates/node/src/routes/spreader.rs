@@ -18,6 +18,7 @@ use std::time::Duration;
 use nacre_object::{
     Error, ListRequest, ObjectId, ObjectName, Op, OpResult, PoolName, Reply, Request, Result, Store,
 };
+use nacre_route::limits::MAX_RULES;
 use nacre_route::{Event, Io, IoId, ObjectMatch, Operation, Rule, RuleTable, Span, Touch};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -37,6 +38,9 @@ const PAGE_NAMES: usize = 256;
 /// After so many parts the spreader rests, so that it does not use all of a disk.
 const PARTS_AT_ONCE: u32 = 16;
 const PART_REST: Duration = Duration::from_millis(20);
+/// The spreader stops at so many rules and spans of routed bytes, so that clients' writes have room for
+/// theirs.
+const MAX_MOVED_SPANS: usize = MAX_RULES / 2;
 
 /// A part of an object that is being moved.
 #[derive(Debug)]
@@ -115,7 +119,9 @@ impl NodeSwitch {
             let listed = self.base().list(request).await?;
             for name in &listed.names {
                 let object = ObjectId::new(pool.clone(), name.clone());
-                if objects.matches(&object) && nacre::staged_object(name).is_none() {
+                // Changes of an object with snapshots bring its bytes home.
+                let is_meant = objects.matches(&object) && !self.is_kept(&object);
+                if is_meant && nacre::staged_object(name).is_none() {
                     // The next pass tries again.
                     let _ = self.spread(&object).await;
                 }
@@ -160,7 +166,9 @@ impl NodeSwitch {
         let is_there = |to| self.locations().place(object, to).is_ok_and(|at| at == place);
         let moved = placed.iter().filter(|one| is_there(&one.destination));
         let moved: u64 = moved.map(|one| one.span.length()).sum();
-        let is_meant = rule.options.is_at_rest && place.is_some() && moved < span.length();
+        let has_room = core.table().len() < MAX_MOVED_SPANS;
+        let is_meant =
+            has_room && rule.options.is_at_rest && place.is_some() && moved < span.length();
         Ok((span, is_meant))
     }
 

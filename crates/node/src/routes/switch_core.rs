@@ -17,6 +17,7 @@ use super::homes::Homes;
 use super::live_io::Live;
 use super::pieces::{PieceWork, span_of};
 use super::routed_locations::RoutedLocation;
+use super::snapshots::SnapshotRules;
 use super::spreader::Push;
 use super::tally::Tally;
 use super::work::Work;
@@ -29,6 +30,7 @@ pub(super) struct Core {
     pub tally: Tally,
     pub homes: Homes,
     pub permitted: Permitted,
+    pub kept: SnapshotRules,
     /// The part of an object that the spreader moves at present.
     pub push: Option<Push>,
     /// The copies of this target's objects on other targets.
@@ -56,6 +58,7 @@ impl Core {
             tally: Tally::default(),
             homes: Homes::default(),
             permitted: Permitted::default(),
+            kept: SnapshotRules::default(),
             push: None,
             copies,
             doubts: vec![],
@@ -93,6 +96,7 @@ impl Core {
         };
         destination.as_ref().is_none_or(stays)
             && self.doubts.is_empty()
+            && self.kept.about(object).is_none()
             && self.table().made_over(object, Span::WHOLE).is_none()
     }
 

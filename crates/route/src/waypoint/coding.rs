@@ -254,7 +254,7 @@ impl Coding<'_> {
 
     /// Writes encoded zeros.
     fn fill(&mut self, from: u64, until: u64) -> Result<()> {
-        self.filled += until - from;
+        self.filled = self.filled.saturating_add(until.saturating_sub(from));
         if self.filled > MAX_FILLED_BYTES {
             return Err(self
                 .refused(&format!(
@@ -263,7 +263,7 @@ impl Coding<'_> {
                 ))
                 .hint("write the bytes of the object in order, or zero a shorter range at a time"));
         }
-        let length = usize::try_from(until - from).unwrap_or_default();
+        let length = usize::try_from(until.saturating_sub(from)).unwrap_or_default();
         let data = Bytes::from(vec![0; length]);
         self.push(Op::Write { offset: from, data }, Some(from), Answered::Dropped);
         Ok(())

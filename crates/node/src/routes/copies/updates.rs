@@ -117,7 +117,9 @@ impl NodeSwitch {
         onward: Onward,
         request: Request,
     ) -> Result<Reply> {
-        let is_scattered = |update: &Update| take_of(&self.core(), &request, update).is_some();
+        let is_kept = self.concerns_snapshots(&request);
+        let is_scattered =
+            |update: &Update| !is_kept && take_of(&self.core(), &request, update).is_some();
         match Update::of(&request).filter(is_scattered) {
             // It runs to its end even if the caller gives up, because copies wait for it.
             Some(update) => Completed::of(Arc::clone(self).update(onward, request, update)).await,

@@ -31,10 +31,19 @@ const _: () = assert!(SURELY_ENDED.as_millis() >= DIRECT_LEASE.as_millis() * 11 
 pub(in crate::routes) struct Permitted {
     /// The objects that a rule with `direct-reads` is about.
     objects: Matches,
-    /// When the permits for an object have certainly ended.
-    until: FastHashMap<ObjectId, Duration>,
+    given_for: FastHashMap<ObjectId, Given>,
     /// Permits given since the node started.
     pub given: u64,
+}
+
+/// The permit that was given last for an object. Clients get the same token as long as it lasts, so
+/// that they do not end each other's permits.
+#[derive(Debug)]
+struct Given {
+    kept_in: ObjectId,
+    token: u64,
+    /// When the permit has certainly ended.
+    until: Duration,
 }
 
 fn allows_direct_reads(rule: &Rule) -> bool {
@@ -50,17 +59,30 @@ impl Permitted {
 
     /// Whether a client may have a permit for some bytes of an object.
     fn may_be_read(&self, object: &ObjectId, now: Duration) -> bool {
-        self.until.get(object).is_some_and(|until| now < *until)
+        now < self.ends(object)
     }
 
-    fn note(&mut self, object: &ObjectId, now: Duration) -> Result<()> {
-        if self.until.len() >= MAX_PERMITS && !self.until.contains_key(object) {
-            self.until.retain(|_, until| now < *until);
-            if self.until.len() >= MAX_PERMITS {
-                return Err(Error::exhausted(format!("the home has given {MAX_PERMITS} permits")));
+    /// When the permits for an object have certainly ended.
+    fn ends(&self, object: &ObjectId) -> Duration {
+        self.given_for.get(object).map_or(Duration::ZERO, |given| given.until)
+    }
+
+    fn note(
+        &mut self,
+        object: &ObjectId,
+        (kept_in, token): (&ObjectId, u64),
+        now: Duration,
+    ) -> Result<()> {
+        if self.given_for.len() >= MAX_PERMITS && !self.given_for.contains_key(object) {
+            self.given_for.retain(|_, given| now < given.until);
+            if self.given_for.len() >= MAX_PERMITS {
+                return Err(Error::exhausted(format!("the home has given {MAX_PERMITS} permits"))
+                    .hint("read through the home"));
             }
         }
-        self.until.insert(object.clone(), now + SURELY_ENDED);
+        let until = now + SURELY_ENDED;
+        let given = Given { kept_in: kept_in.clone(), token, until };
+        self.given_for.insert(object.clone(), given);
         self.given += 1;
         Ok(())
     }
@@ -108,7 +130,7 @@ impl NodeSwitch {
             object: object.to_string(),
             kept_in: kept.place.object.to_string(),
             spans: spans.clone(),
-            token: self.random(),
+            token: self.token_for(object, &kept.place),
         };
         let permit = Permit {
             node: kept.place.node.to_string(),
@@ -140,16 +162,31 @@ impl NodeSwitch {
         if is_in_doubt || whole != still || !placed.iter().all(is_there) {
             return Err(Error::unavailable("the bytes are being moved").on(object));
         }
-        core.permitted.note(object, now)?;
+        core.permitted.note(object, (&kept.place.object, permit.token), now)?;
         Ok(permit)
+    }
+
+    /// The token of the permit that clients have for the bytes at a place, or a new one.
+    fn token_for(&self, object: &ObjectId, place: &RoutedLocation) -> u64 {
+        let now = self.now();
+        let core = self.core();
+        let given = core.permitted.given_for.get(object);
+        let given = given.filter(|given| now < given.until && given.kept_in == place.object);
+        match given.map(|given| given.token) {
+            Some(token) => token,
+            None => {
+                drop(core);
+                self.random()
+            }
+        }
     }
 
     /// The bytes at an offset, and those near them that the same node keeps.
     fn kept_near(&self, object: &ObjectId, offset: u64) -> Result<Kept> {
-        // Clients cannot decode the bytes.
-        let is_encoded = self.encoding_waypoint(object).is_some();
+        // A direct read passes no waypoint.
+        let passes_waypoint = !self.waypoints_of(object).is_empty();
         let core = self.core();
-        if is_encoded || !core.permitted.objects.contains(object) {
+        if passes_waypoint || !core.permitted.objects.contains(object) {
             return Err(not_elsewhere(object));
         }
         if core.doubts.iter().any(|doubt| doubt.object == *object) {
@@ -184,18 +221,18 @@ pub(in crate::routes) async fn settle_or_wait(
     place: &RoutedLocation,
 ) {
     let object = &header.object;
-    let (is_doubted, now) = {
+    let is_doubted = {
         let (core, now) = (switch.core(), switch.now());
         let mut doubts = core.doubts.iter();
         let is_meant = doubts.any(|doubt| {
             doubt.object == *object && doubt.span.overlaps(span) && doubt.place != *place
         });
-        (is_meant && core.permitted.may_be_read(object, now), now)
+        is_meant && core.permitted.may_be_read(object, now)
     };
     if !is_doubted || settle_doubts_elsewhere(switch, header, span, place).await.is_ok() {
         return;
     }
     // While there are doubts about an object, nobody gets a permit for it.
-    let until = switch.core().permitted.until.get(object).copied().unwrap_or(now);
+    let until = switch.core().permitted.ends(object);
     sleep(until.saturating_sub(switch.now())).await;
 }

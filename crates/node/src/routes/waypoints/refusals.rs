@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use nacre_object::{Error, ErrorKind, ObjectId, Op, Reply, Request, Result, Stack};
-use nacre_route::{Destination, Io, LayerName, MARK_ATTRIBUTE, Operation, Span, touches};
+use nacre_route::limits::MAX_WAYPOINTS_OF_AN_IO;
+use nacre_route::{
+    Destination, Io, LayerName, MARK_ATTRIBUTE, Operation, RuleTable, Span, Touch, touches,
+};
 
 use super::passing::Coder;
 use crate::routes::NodeSwitch;
@@ -24,6 +27,29 @@ pub(super) fn is_needs_object(error: &Error) -> bool {
 /// Whether an op puts bytes into the stream of its object.
 fn writes_bytes(op: &Op) -> bool {
     matches!(op, Op::Write { .. } | Op::WriteFull { .. } | Op::Append { .. })
+}
+
+/// The waypoints that a part of a request passes, in order; `None` if there are none.
+fn waypoints_on_the_way(
+    table: &RuleTable,
+    request: &Request,
+    touch: Touch,
+) -> Option<Vec<LayerName>> {
+    let mut passed: Vec<LayerName> = vec![];
+    while passed.len() < MAX_WAYPOINTS_OF_AN_IO {
+        let io = Io::of(&request.header, passed.last().cloned(), None, touch);
+        let segments = table.route(&io).ok()?;
+        let next =
+            segments.iter().find_map(|segment| match &table.get(segment.rule?)?.destination {
+                Destination::Waypoint(layer) => Some(layer.clone()),
+                _ => None,
+            });
+        match next {
+            Some(layer) => passed.push(layer),
+            None => break,
+        }
+    }
+    (!passed.is_empty()).then_some(passed)
 }
 
 impl NodeSwitch {
@@ -112,25 +138,18 @@ impl NodeSwitch {
 
     /// The re-encoding waypoint that reads of a request pass.
     pub(super) async fn coder_of_reads(&self, request: &Request) -> Result<Option<Coder>> {
-        let layer = {
+        let layers = {
             let core = self.core();
             let reads = touches(request).into_iter();
             let mut reads = reads.filter(|touch| touch.operation == Operation::Read);
-            reads.find_map(|touch| {
-                let segments = core.table().route(&Io::of(&request.header, None, None, touch));
-                segments.ok()?.iter().find_map(|segment| {
-                    match &core.table().get(segment.rule?)?.destination {
-                        Destination::Waypoint(layer) => Some(layer.clone()),
-                        _ => None,
-                    }
-                })
-            })
+            reads.find_map(|touch| waypoints_on_the_way(core.table(), request, touch))
         };
-        let Some(layer) = layer else { return Ok(None) };
-        let program = self.programs().waypoints().until_live(&layer).await?;
-        match program.kind().encodes {
-            true => Coder::of(&layer, program).map(Some),
-            false => Ok(None),
+        for layer in layers.unwrap_or_default() {
+            let program = self.programs().waypoints().until_live(&layer).await?;
+            if program.kind().encodes {
+                return Coder::of(&layer, program).map(Some);
+            }
         }
+        Ok(None)
     }
 }
