@@ -135,7 +135,7 @@ impl Bench {
     ];
 
     /// The benches that also run on a Ceph cluster.
-    pub const ON_CEPH: [Bench; 10] = [
+    pub const ON_CEPH: [Bench; 12] = [
         Self::Append,
         Self::Call,
         Self::BradosCall,
@@ -144,6 +144,8 @@ impl Bench {
         Self::BradosChoose,
         Self::SloKeep,
         Self::SloAdmit,
+        Self::RouteCaches,
+        Self::RouteReplicas,
         Self::RouteTail,
         Self::Propagate,
     ];
@@ -298,6 +300,8 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
             Bench::BradosChoose => brados_choose::run_on_ceph(setup, options, report).await,
             Bench::SloKeep => slo_keep::run_on_ceph(setup, report).await,
             Bench::SloAdmit => thesis::run_on_ceph(setup, report).await,
+            Bench::RouteCaches => route_caches::run_on_ceph(setup, report).await,
+            Bench::RouteReplicas => route_replicas::run_on_ceph(setup, report).await,
             Bench::RouteTail => route_tail::run_on_ceph(setup, report).await,
             Bench::Propagate => propagate::run_on_ceph(setup, options, report).await,
             other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))

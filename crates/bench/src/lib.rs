@@ -62,6 +62,7 @@ mod slo_overhead;
 mod slo_place;
 mod slow_targets;
 mod start;
+mod target_bed;
 mod thesis;
 mod throttled_disk;
 mod tool;

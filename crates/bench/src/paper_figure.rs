@@ -109,7 +109,15 @@ impl PaperFigure {
 
     /// Whether the figure can also be measured on Ceph. The bench starts a cluster whose OSDs are slow.
     pub fn is_for_ceph(self) -> bool {
-        matches!(self, Self::Tail | Self::Priority | Self::RateLimits | Self::Estimators)
+        matches!(
+            self,
+            Self::Tail
+                | Self::Replicas
+                | Self::Caches
+                | Self::Priority
+                | Self::RateLimits
+                | Self::Estimators
+        )
     }
 
     /// Measures the figure. If `setup` names the script that starts Ceph clusters, and

@@ -9,20 +9,20 @@
 //! The target simulates a device that serves a given number of requests a second, so reads that the
 //! operating system has in memory count as reads of the device. Each side begins with an empty
 //! cache, and has the same time to warm up.
+//!
+//! On Ceph the target is the OSD of a cluster that the bench starts, and the cache and the simulated
+//! device are in the gateway through which all IO passes.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre::{Cluster, Object, Sessions};
+use nacre::{Object, Sessions};
 use nacre_clock::{Clock, Random, SystemClock};
-use nacre_node::{
-    CacheDivision, CacheReport, CacheSettings, ROUTE_SERVICE, RouteMap, STORAGE_SERVICE,
-};
-use nacre_object::{Error, PoolName, Result, TenantName};
+use nacre_node::{CacheDivision, CacheReport, CacheSettings, ROUTE_SERVICE, RouteMap};
+use nacre_object::{Error, PoolName, Result, TargetName, TenantName};
 use nacre_terminal::out::note;
 use tokio::task::JoinSet;
 
@@ -30,7 +30,7 @@ use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load::{in_turn, median};
 use crate::route_recover::nacre;
-use crate::scratch::{self, ScratchCluster};
+use crate::target_bed::TargetBed;
 
 /// A tenant that reads.
 #[derive(Debug, Clone, Copy)]
@@ -55,10 +55,16 @@ const OBJECT_BYTES: u64 = 1 << 20;
 /// part of what the two tenants read together.
 const CACHE_BYTES: u64 = 24 << 20;
 /// How many requests a second the simulated device serves.
-const DEVICE_RATE: u64 = 1000;
+const DEVICE_RATE: f64 = 1000.0;
+/// The same on Ceph: an OSD needs more of the processors for each request.
+const DEVICE_RATE_ON_CEPH: f64 = 250.0;
+/// On Ceph the objects are so many times fewer, and the cache so many times smaller. So it takes as long as
+/// on nodes to read all of them.
+const CEPH_SCALE: u64 = 4;
 /// How long both tenants read before the cache is divided, and again before the measurement.
 const WARM_UP: Duration = Duration::from_secs(15);
-const TARGET: &str = "storage.0";
+/// How many targets there are.
+const TARGETS: usize = 1;
 /// A node answers in this time.
 const NODE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a node may take to apply new settings.
@@ -81,14 +87,29 @@ enum Side {
 type Rates = [f64; READERS.len()];
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-    let folder = scratch::folder(&setup.folder)?;
-    let cluster = ScratchCluster::start(folder.path(), 1, &setup.program).await?;
-    let measured = measure(setup, folder.path(), &cluster).await;
-    cluster.stop().await;
+    let bed = TargetBed::start_nodes(setup, TARGETS).await?;
+    report_all("route-caches", setup, bed, report).await
+}
+
+/// Measures the same on a separate Ceph cluster.
+pub(crate) async fn run_on_ceph(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    let bed = TargetBed::start_on_ceph(setup, TARGETS).await?;
+    report_all("route-caches on Ceph", setup, bed, report).await
+}
+
+/// Measures, and reports figures of the bench with this name.
+async fn report_all(
+    bench: &'static str,
+    setup: &Setup,
+    bed: TargetBed,
+    report: &mut dyn FnMut(Figure),
+) -> Result<()> {
+    let measured = measure(setup, &bed).await;
+    bed.stop().await;
     let [shared, divided] = measured?;
     let rate = |rates: &[Rates], of: fn(&Rates) -> f64| median(rates.iter().map(of).collect());
     let figure = |name: &str, of: fn(&Rates) -> f64| {
-        let head = ("route-caches", format!("reads a second, {name}"), "IO/s");
+        let head = (bench, format!("reads a second, {name}"), "IO/s");
         let baseline = ("one cache of the same size", rate(&shared, of));
         Figure::new(head, Better::Higher, rate(&divided, of), baseline)
     };
@@ -99,16 +120,12 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
 }
 
 /// The rates of each round: with a common cache, and with shares.
-async fn measure(
-    setup: &Setup,
-    folder: &Path,
-    cluster: &ScratchCluster,
-) -> Result<[Vec<Rates>; 2]> {
-    let bed = Bed::new(cluster).await?;
+async fn measure(setup: &Setup, bed: &TargetBed) -> Result<[Vec<Rates>; 2]> {
+    let tenants = Tenants::new(bed).await?;
     let (mut shared, mut divided) = (vec![], vec![]);
     for round in 0..setup.rounds {
         for side in in_turn(round, [Side::Shared, Side::Divided]) {
-            let rates = bed.measure(side, setup, folder).await?;
+            let rates = tenants.measure(side, setup).await?;
             match side {
                 Side::Shared => shared.push(rates),
                 Side::Divided => divided.push(rates),
@@ -118,17 +135,21 @@ async fn measure(
     Ok([shared, divided])
 }
 
-/// A cluster with the objects of both tenants.
-struct Bed {
-    client: Cluster,
+/// The objects of both tenants.
+struct Tenants<'a> {
+    bed: &'a TargetBed,
     sessions: Sessions,
+    target: TargetName,
+    /// The memory of the cache.
+    cache_bytes: u64,
     objects: [Vec<Object>; READERS.len()],
 }
 
-impl Bed {
-    async fn new(cluster: &ScratchCluster) -> Result<Self> {
-        let client = cluster.client().await?;
-        let sessions = Sessions::new(cluster.supervisor.cluster())?;
+impl<'a> Tenants<'a> {
+    async fn new(bed: &'a TargetBed) -> Result<Self> {
+        let client = &bed.client;
+        let scale = if bed.is_on_ceph() { CEPH_SCALE } else { 1 };
+        let sessions = Sessions::new(bed.cluster.supervisor.cluster())?;
         let mut objects = [vec![], vec![]];
         for (reader, objects) in READERS.iter().zip(&mut objects) {
             let pool = PoolName::new(reader.name)?;
@@ -136,23 +157,23 @@ impl Bed {
             client.slos().set_pool(&pool, Some(&TenantName::new(reader.name)?)).await?;
             // Each tenant has sessions of its own, so tenants do not wait for one another before
             // their reads reach the node.
-            let own = cluster.client().await?;
-            for number in 0..reader.objects {
+            let own = bed.cluster.client().await?;
+            for number in 0..reader.objects / scale {
                 let object = own.object(&format!("{pool}/{number}").parse()?).await?;
                 object.write_full(Bytes::from(vec![number as u8; OBJECT_BYTES as usize])).await?;
                 objects.push(object);
             }
         }
-        let bed = Self { client, sessions, objects };
-        let session = bed.sessions.session(TARGET)?;
-        let limit = Bytes::from(DEVICE_RATE.to_string());
-        session.ask(STORAGE_SERVICE, "limit", limit, NODE_TIMEOUT).await?;
-        Ok(bed)
+        let target = bed.targets(READERS[0].name).await?.into_iter().next();
+        let target = target.ok_or_else(|| Error::not_found("the cluster has no target"))?;
+        let rate = if bed.is_on_ceph() { DEVICE_RATE_ON_CEPH } else { DEVICE_RATE };
+        bed.limit(&target, rate).await?;
+        Ok(Self { bed, sessions, target, cache_bytes: CACHE_BYTES / scale, objects })
     }
 
     /// Sets the caches, and waits until the node applies that.
     async fn set(&self, settings: Option<&CacheSettings>) -> Result<()> {
-        let epoch = RouteMap::new(self.client.maps().clone()).set_caches(settings).await?;
+        let epoch = RouteMap::new(self.bed.client.maps().clone()).set_caches(settings).await?;
         let clock = SystemClock::default();
         let deadline = clock.monotonic() + APPLY_PATIENCE;
         while self.report().await?.epoch < epoch {
@@ -165,25 +186,26 @@ impl Bed {
     }
 
     async fn report(&self) -> Result<CacheReport> {
-        let session = self.sessions.session(TARGET)?;
+        let session = self.sessions.session(self.bed.node_of(&self.target))?;
         let answer = session.ask(ROUTE_SERVICE, "caches", Bytes::new(), NODE_TIMEOUT).await?;
         serde_json::from_slice(&answer).map_err(|cause| {
             Error::corrupt(format!("the report of caches cannot be read: {cause}"))
         })
     }
 
-    async fn measure(&self, side: Side, setup: &Setup, folder: &Path) -> Result<Rates> {
+    async fn measure(&self, side: Side, setup: &Setup) -> Result<Rates> {
         let division = match side {
             Side::Shared => CacheDivision::Shared,
             Side::Divided => CacheDivision::Shares(BTreeMap::new()),
         };
         let pools = READERS.map(|reader| reader.name.to_owned()).to_vec();
         self.set(None).await?;
-        self.set(Some(&CacheSettings { pools, bytes: CACHE_BYTES, division })).await?;
+        self.set(Some(&CacheSettings { pools, bytes: self.cache_bytes, division })).await?;
         let load = Load::start(&self.objects);
         tokio::time::sleep(WARM_UP).await;
         if side == Side::Divided {
-            let divided = nacre(setup, folder, &["route", "cache", "divide", "--json"]).await?;
+            let divided =
+                nacre(setup, self.bed.folder(), &["route", "cache", "divide", "--json"]).await?;
             note(&format!("divided by the curves: {}", divided.trim()));
         }
         tokio::time::sleep(WARM_UP).await;

@@ -79,8 +79,16 @@ fn slower_of_thousand(percentile: f64) -> f64 {
 /// Figure 8: reads from replicas beside reads from the primary.
 pub(crate) async fn measure_replicas(setup: &Setup) -> Result<Drawn> {
     let mut figures = vec![];
-    route_replicas::run(setup, &mut |figure| figures.push(figure)).await?;
-    let mut chart = bars("reads", "Reads a second of hot objects", "reads/s");
+    let mut chart = match setup.ceph_cluster {
+        None => {
+            route_replicas::run(setup, &mut |figure| figures.push(figure)).await?;
+            bars("reads", "Reads a second of hot objects", "reads/s")
+        }
+        Some(_) => {
+            route_replicas::run_on_ceph(setup, &mut |figure| figures.push(figure)).await?;
+            bars("ceph-reads", "Reads a second of hot objects on Ceph", "reads/s")
+        }
+    };
     let mut findings = vec![];
     // The paper has no figure about objects that are written too, which is the second one.
     for figure in figures.iter().take(1) {
@@ -99,8 +107,16 @@ pub(crate) async fn measure_replicas(setup: &Setup) -> Result<Drawn> {
 /// Figure 10: a cache divided among two tenants beside one that they share.
 pub(crate) async fn measure_caches(setup: &Setup) -> Result<Drawn> {
     let mut figures = vec![];
-    route_caches::run(setup, &mut |figure| figures.push(figure)).await?;
-    let mut chart = bars("reads", "Reads a second of two tenants", "IO/s");
+    let mut chart = match setup.ceph_cluster {
+        None => {
+            route_caches::run(setup, &mut |figure| figures.push(figure)).await?;
+            bars("reads", "Reads a second of two tenants", "IO/s")
+        }
+        Some(_) => {
+            route_caches::run_on_ceph(setup, &mut |figure| figures.push(figure)).await?;
+            bars("ceph-reads", "Reads a second of two tenants on Ceph", "IO/s")
+        }
+    };
     let mut findings = vec![];
     for figure in &figures {
         let name = last_part(&figure.figure);

@@ -8,28 +8,28 @@
 //! The objects lie on one of three targets. A second target has copies. Every target is limited to
 //! a rate far below that of this machine's processors, so that the targets are the limit. The limit
 //! is that of a simulated device, because a real disk would serve hot objects from memory.
+//!
+//! On Ceph the targets are OSDs of a cluster that the bench starts, without replicas. The simulated
+//! devices are in the gateway through which all IO passes.
 
-use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{try_join, try_join_all};
-use nacre::{Cluster, Object, RoleName};
+use nacre::Object;
 use nacre_clock::{Clock, Random, SystemClock};
-use nacre_node::STORAGE_SERVICE;
-use nacre_object::{Error, ObjectId, Result};
+use nacre_node::RouteStatus;
+use nacre_object::{Error, ObjectId, Result, TargetName};
+use nacre_terminal::out::note;
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load::{self, in_turn, median};
 use crate::route_recover::nacre;
-use crate::scratch::{self, ScratchCluster};
+use crate::target_bed::TargetBed;
 
 const TARGETS: usize = 3;
-/// The target that holds the objects.
-const HOME: &str = "storage.0";
-/// The target with copies.
-const OTHER: &str = "storage.1";
+const POOL: &str = "data";
 const OBJECTS: usize = 16;
 /// So many of them are written in the second figure, and so often a second.
 const WRITTEN: usize = 4;
@@ -39,9 +39,9 @@ const READ_BYTES: u64 = 4096;
 /// Enough readers to keep both targets busy.
 const READERS: usize = 64;
 /// How many requests a second each target serves.
-const DEVICE_RATE: u64 = 1000;
-/// How long a node may take to set the limit of its device.
-const NODE_TIME: Duration = Duration::from_secs(10);
+const DEVICE_RATE: f64 = 1000.0;
+/// The same on Ceph: OSDs need more of the processors for each request.
+const DEVICE_RATE_ON_CEPH: f64 = 200.0;
 /// How long the copies may take until they are current.
 const PATIENCE: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_millis(100);
@@ -61,23 +61,15 @@ enum Side {
 }
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-    let folder = scratch::folder(&setup.folder)?;
-    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
-    let measured = measure(setup, folder.path(), &cluster).await;
-    cluster.stop().await;
-    let Measured { only_read: [primary, copies], written: [one, all] } = measured?;
-    let name = format!("reads of {READ_BYTES} B of {OBJECTS} objects, copies on 2 targets");
-    let of = ("route-replicas", name, "reads/s");
-    report(Figure::new(of, Better::Higher, copies, ("the primary only", primary)).aiming_at(AIM));
-    let name = format!(
-        "reads of {READ_BYTES} B of {WRITTEN} objects, each written {WRITES_A_SECOND} times a second, with all"
-    );
-    report(Figure::new(
-        ("route-replicas", name, "reads/s"),
-        Better::Higher,
-        all,
-        ("with one", one),
-    ));
+    let bed = TargetBed::start_nodes(setup, TARGETS).await?;
+    report_all("route-replicas", &measured(setup, bed).await?, report);
+    Ok(())
+}
+
+/// Measures the reads alone on a separate Ceph cluster, because gateways apply no writes to copies.
+pub(crate) async fn run_on_ceph(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    let bed = TargetBed::start_on_ceph(setup, TARGETS).await?;
+    report_all("route-replicas on Ceph", &measured(setup, bed).await?, report);
     Ok(())
 }
 
@@ -85,48 +77,92 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
 struct Measured {
     /// From the primary only, and from both copies.
     only_read: [f64; 2],
-    /// Of objects that are written too, with `one` and with `all`.
-    written: [f64; 2],
+    /// Of objects that are written too, with `one` and with `all`. `None` on Ceph.
+    written: Option<[f64; 2]>,
 }
 
-async fn measure(setup: &Setup, folder: &Path, cluster: &ScratchCluster) -> Result<Measured> {
-    let client = cluster.client().await?;
-    let objects = hot_objects(&client).await?;
-    limit_devices(cluster, &client).await?;
+fn report_all(bench: &'static str, measured: &Measured, report: &mut dyn FnMut(Figure)) {
+    let [primary, copies] = measured.only_read;
+    let name = format!("reads of {READ_BYTES} B of {OBJECTS} objects, copies on 2 targets");
+    let of = (bench, name, "reads/s");
+    report(Figure::new(of, Better::Higher, copies, ("the primary only", primary)).aiming_at(AIM));
+    let Some([one, all]) = measured.written else { return };
+    let name = format!(
+        "reads of {READ_BYTES} B of {WRITTEN} objects, each written {WRITES_A_SECOND} times a second, with all"
+    );
+    report(Figure::new((bench, name, "reads/s"), Better::Higher, all, ("with one", one)));
+}
+
+async fn measured(setup: &Setup, bed: TargetBed) -> Result<Measured> {
+    let measured = measure(setup, &bed).await;
+    bed.stop().await;
+    measured
+}
+
+/// The target that holds the objects, and the one with copies.
+struct Targets {
+    home: TargetName,
+    other: TargetName,
+}
+
+impl Targets {
+    /// Chooses them, and limits the devices of all targets.
+    async fn choose(bed: &TargetBed) -> Result<Self> {
+        let all = bed.targets(POOL).await?;
+        let rate = if bed.is_on_ceph() { DEVICE_RATE_ON_CEPH } else { DEVICE_RATE };
+        for target in &all {
+            bed.limit(target, rate).await?;
+        }
+        match &all[..] {
+            [home, other, ..] => Ok(Self { home: home.clone(), other: other.clone() }),
+            _ => Err(Error::not_found("the cluster has too few targets for this bench")),
+        }
+    }
+}
+
+async fn measure(setup: &Setup, bed: &TargetBed) -> Result<Measured> {
+    let targets = Targets::choose(bed).await?;
+    let objects = hot_objects(bed, &targets.home).await?;
     let (mut only_read, mut written) = ([vec![], vec![]], [vec![], vec![]]);
     for round in 0..setup.rounds {
         for side in in_turn(round, [Side::Primary, Side::Copies]) {
             if side == Side::Copies {
-                put_rule(setup, folder, READS).await?;
-                until_copied(setup, folder, &objects).await?;
+                put_rule(setup, bed, &targets, READS).await?;
+                until_copied(setup, bed, &objects).await?;
             }
             let rate = read_all(setup, &objects).await?;
+            note(&format!("{side:?}: {rate:.0} reads a second"));
             only_read[side as usize].push(rate);
             if side == Side::Copies {
-                nacre(setup, folder, &["route", "rm", "hot"]).await?;
+                nacre(setup, bed.folder(), &["route", "rm", "hot"]).await?;
             }
         }
-        for (side, rule) in in_turn(round, [(0, READS), (1, READS_AND_WRITES)]) {
-            put_rule(setup, folder, rule).await?;
-            until_copied(setup, folder, &objects[..WRITTEN]).await?;
-            let (objects, writes) = (&objects[..WRITTEN], write_all(setup, &objects[..WRITTEN]));
-            let (rate, _) = try_join(read_all(setup, objects), writes).await?;
-            written[side].push(rate);
-            nacre(setup, folder, &["route", "rm", "hot"]).await?;
-        }
-    }
-    Ok(Measured { only_read: only_read.map(median), written: written.map(median) })
-}
-
-/// Writes objects that belong to the target [`HOME`].
-async fn hot_objects(client: &Cluster) -> Result<Vec<Object>> {
-    let mut objects = vec![];
-    for number in 0_u64.. {
-        let id: ObjectId = format!("data/hot{number}").parse()?;
-        if client.locate(&id).as_str() != HOME {
+        if bed.is_on_ceph() {
             continue;
         }
-        let object = client.object(&id).await?;
+        for (side, rule) in in_turn(round, [(0, READS), (1, READS_AND_WRITES)]) {
+            put_rule(setup, bed, &targets, rule).await?;
+            let objects = &objects[..WRITTEN];
+            until_copied(setup, bed, objects).await?;
+            let writes = write_all(setup, objects);
+            let (rate, _) = try_join(read_all(setup, objects), writes).await?;
+            written[side].push(rate);
+            nacre(setup, bed.folder(), &["route", "rm", "hot"]).await?;
+        }
+    }
+    let written = (!bed.is_on_ceph()).then(|| written.map(median));
+    Ok(Measured { only_read: only_read.map(median), written })
+}
+
+/// Writes objects that belong to the target `home`.
+async fn hot_objects(bed: &TargetBed, home: &TargetName) -> Result<Vec<Object>> {
+    let mut objects = vec![];
+    for number in 0_u64.. {
+        let id: ObjectId = format!("{POOL}/hot{number}").parse()?;
+        if bed.locate(&id).await? != *home {
+            continue;
+        }
+        let object = bed.client.object(&id).await?;
         object.write_full(Bytes::from(vec![7; OBJECT_BYTES])).await?;
         objects.push(object);
         if objects.len() == OBJECTS {
@@ -136,46 +172,36 @@ async fn hot_objects(client: &Cluster) -> Result<Vec<Object>> {
     Ok(objects)
 }
 
-async fn limit_devices(cluster: &ScratchCluster, client: &Cluster) -> Result<()> {
-    let transport = &client.log_env().sequencers;
-    for entry in cluster.supervisor.cluster().with_role(RoleName::Storage) {
-        let (node, rate) = (entry.node_name()?, Bytes::from(DEVICE_RATE.to_string()));
-        transport.ask(&node, STORAGE_SERVICE, "limit", rate, NODE_TIME).await?;
-    }
-    Ok(())
-}
-
-async fn put_rule(setup: &Setup, folder: &Path, rule: &str) -> Result<()> {
-    let rules = folder.join("rules");
+/// Puts a rule that begins with `rule` and names both targets.
+async fn put_rule(setup: &Setup, bed: &TargetBed, targets: &Targets, rule: &str) -> Result<()> {
+    let rules = bed.folder().join("rules");
+    let Targets { home, other } = targets;
     let text = format!(
-        "nacre routes 1\napplication hot on {HOME}\n  {rule} {HOME},{OTHER} least-loaded\n"
+        "nacre routes 1\napplication hot on {home}\n  {rule} {home},{other} least-loaded\n"
     );
     tokio::fs::write(&rules, text).await.map_err(|error| {
         Error::unavailable(format!("cannot write {}: {error}", rules.display()))
     })?;
-    nacre(setup, folder, &["route", "put", &rules.to_string_lossy()]).await.map(drop)
+    nacre(setup, bed.folder(), &["route", "put", &rules.to_string_lossy()]).await.map(drop)
 }
 
 /// Reads the objects until all of them have a current copy.
-async fn until_copied(setup: &Setup, folder: &Path, objects: &[Object]) -> Result<()> {
+async fn until_copied(setup: &Setup, bed: &TargetBed, objects: &[Object]) -> Result<()> {
     let clock = SystemClock::default();
     let began = clock.monotonic();
     loop {
         try_join_all(objects.iter().map(|object| object.read(0, 1))).await?;
-        let status = nacre(setup, folder, &["route", "status", "--json"]).await?;
-        let status: serde_json::Value = serde_json::from_str(&status).map_err(|error| {
+        let status = nacre(setup, bed.folder(), &["route", "status", "--json"]).await?;
+        let status: Vec<RouteStatus> = serde_json::from_str(&status).map_err(|error| {
             Error::corrupt(format!("the status of routes cannot be read: {error}"))
         })?;
-        let of_home =
-            status.as_array().and_then(|all| all.iter().find(|one| one["target"] == HOME));
-        let current = of_home.and_then(|one| one["copies"]["current"].as_u64());
-        if current == Some(objects.len() as u64) {
+        let current: usize = status.iter().map(|one| one.copies.current).sum();
+        if current == objects.len() {
             return Ok(());
         }
         if clock.monotonic() - began > PATIENCE {
             return Err(Error::unavailable(format!(
-                "only {} of {} copies are current after {PATIENCE:?}",
-                current.unwrap_or(0),
+                "only {current} of {} copies are current after {PATIENCE:?}",
                 objects.len()
             )));
         }

@@ -187,7 +187,13 @@ async fn side(setup: &Setup, rules: Rules) -> Result<Side> {
     RouteHook::new(Arc::clone(&clock)).installing_into(live.clone()).install(&program()?)?;
     let programs = RoutePrograms::of(live, KindFaults::of(ProgramKind::Route));
     let locations = RoutedLocations::of(&file, entry)?;
-    let switch = Arc::new(NodeSwitch::new(bare(), locations, programs, clock, Record::default())?);
+    let switch = Arc::new(NodeSwitch::new(
+        Onward::uncached(bare()),
+        locations,
+        programs,
+        clock,
+        Record::default(),
+    )?);
     let application: ApplicationName = "bench".parse()?;
     let parsed = |line: String| Rule::from_line(&application, &line);
     let (name, rules_of_side) = match rules {

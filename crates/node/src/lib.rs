@@ -13,6 +13,7 @@ mod device_limit;
 mod free_ports;
 mod guard;
 mod io_path;
+mod late_changes;
 mod layouts;
 mod lease;
 #[cfg(test)]

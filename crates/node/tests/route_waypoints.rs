@@ -66,7 +66,8 @@ async fn client(
     let programs = RoutePrograms::of(LiveRoutes::new(), faults(ProgramKind::Route));
     let programs = programs.with_waypoints(waypoints);
     let base = Stack::without_watches(Arc::new(store.clone()));
-    let switch = NodeSwitch::new(base.clone(), locations, programs, clock(), Default::default());
+    let own = Onward::uncached(base.clone());
+    let switch = NodeSwitch::new(own, locations, programs, clock(), Default::default());
     let switch = Arc::new(switch.unwrap());
     let rule = |line: &&str| Rule::from_line(&"tests".parse().unwrap(), line).unwrap();
     switch.install(vec![rules.iter().map(rule).collect()]).await.unwrap();

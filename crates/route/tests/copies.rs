@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use copied::{MUST_HAPPEN, Sabotage, World};
 use nacre_conformance::{SeedCases, find_planted_bug};
-use nacre_object::{ObjectId, ObjectStat};
+use nacre_object::{ObjectId, ObjectStat, TargetName};
 use nacre_route::limits::{COPY_IDLE_TIME, MAX_COPIES_IN_THE_MAKING, MIN_TARGET_REST};
 use nacre_route::{
     Copies, CopySettings, CopyState, Destination, MadeCopy, MakeFailure, Making, ReadFailure,
@@ -50,6 +50,16 @@ fn object(name: &str) -> ObjectId {
     format!("data/{name}").parse().unwrap()
 }
 
+/// The target that holds the objects.
+fn home() -> TargetName {
+    "s.0".parse().unwrap()
+}
+
+/// The object that stores the copies of an object at a target.
+fn stored_in(name: &str, target: &TargetName) -> ObjectId {
+    format!("routed/{target}/{name}").parse().unwrap()
+}
+
 /// The copies of a home `s.0` that orders a copy at the first read.
 struct Fixture {
     copies: Copies,
@@ -59,7 +69,7 @@ struct Fixture {
 impl Fixture {
     fn new(line: &str) -> Self {
         let settings = CopySettings { reads: 1, ..CopySettings::default() };
-        let mut copies = Copies::new("s.0".parse().unwrap(), settings);
+        let mut copies = Copies::new(settings);
         copies.rules_changed(Term(1), |_| true);
         Self { copies, scatter: scatter(line) }
     }
@@ -67,7 +77,7 @@ impl Fixture {
     /// Reads; where the read went, and what copies are to be made.
     fn read(&mut self, seconds: u64, name: &str) -> (ReadFrom, Vec<Making>) {
         let now = Duration::from_secs(seconds);
-        let planned = self.copies.read(now, &object(name), &self.scatter, 0);
+        let planned = self.copies.read(now, (&object(name), &home()), &self.scatter, 0);
         self.copies.read_ended(match &planned.from {
             ReadFrom::Home => &self.scatter.among[0],
             ReadFrom::Copy { target, .. } => target,
@@ -76,7 +86,8 @@ impl Fixture {
     }
 
     fn made(&mut self, seconds: u64, making: &Making) {
-        let made = MadeCopy { stat: stat(10, 1), applied: 1 };
+        let stored_in = stored_in(making.object.name.as_str(), &making.target);
+        let made = MadeCopy { stat: stat(10, 1), applied: 1, stored_in };
         self.copies.made(Duration::from_secs(seconds), making, Ok(made));
     }
 }
@@ -158,8 +169,8 @@ fn a_change_whose_end_is_not_told_ends_the_use_of_copies_too() {
 #[test]
 fn a_switch_without_rules_orders_no_copies_because_their_tags_would_not_be_unique() {
     let settings = CopySettings { reads: 1, ..CopySettings::default() };
-    let mut copies = Copies::new("s.0".parse().unwrap(), settings);
-    let planned = copies.read(Duration::ZERO, &object("x"), &scatter("one s.1"), 0);
+    let mut copies = Copies::new(settings);
+    let planned = copies.read(Duration::ZERO, (&object("x"), &home()), &scatter("one s.1"), 0);
     assert_eq!((planned.from, planned.make), (ReadFrom::Home, vec![]));
 }
 
@@ -173,17 +184,17 @@ fn a_silent_target_rests_for_a_growing_time_and_keeps_its_copies() {
     for round in 0..4 {
         at.copies.read_failed(now, &x, (&target, state), ReadFailure::Target);
         let rest = MIN_TARGET_REST * (1 << round);
-        let early = at.copies.read(now + rest / 2, &x, &at.scatter, 0);
+        let early = at.copies.read(now + rest / 2, (&x, &home()), &at.scatter, 0);
         assert_eq!(early.from, ReadFrom::Home);
         now += rest;
-        let tried = at.copies.read(now, &x, &at.scatter, 0);
+        let tried = at.copies.read(now, (&x, &home()), &at.scatter, 0);
         assert_eq!(from(&tried.from), "s.1");
-        let second = at.copies.read(now, &x, &at.scatter, 0);
+        let second = at.copies.read(now, (&x, &home()), &at.scatter, 0);
         assert_eq!(second.from, ReadFrom::Home, "one read tries the target");
         at.copies.read_ended(&target);
     }
     at.copies.read_served(&target);
-    assert_eq!(from(&at.copies.read(now, &x, &at.scatter, 0).from), "s.1");
+    assert_eq!(from(&at.copies.read(now, (&x, &home()), &at.scatter, 0).from), "s.1");
 }
 
 #[test]
@@ -197,6 +208,32 @@ fn a_copy_that_its_target_has_lost_is_made_again() {
     assert_eq!(from(&read), "home");
     assert!(again[0].tag > makings[0].tag);
     assert_eq!(at.copies.summary().bytes, 0);
+}
+
+#[test]
+fn a_copy_that_has_moved_to_another_target_is_dropped_and_made_again() {
+    let mut at = Fixture::new("one s.1 random");
+    let (_, makings) = at.read(0, "x");
+    at.made(0, &makings[0]);
+    let moved = (&makings[0].target, new_state(&makings[0]));
+    at.copies.read_failed(Duration::ZERO, &object("x"), moved, ReadFailure::Moved);
+    let (read, again) = at.read(0, "x");
+    assert_eq!((from(&read), again.len()), ("home".to_owned(), 1));
+    let dropped = at.copies.take_to_drop(9);
+    assert_eq!(dropped[0].stored_in, Some(stored_in("x", moved.0)));
+    assert!(dropped[0].tag < again[0].tag, "the drop leaves the new copy");
+}
+
+#[test]
+fn the_home_of_an_object_may_change_and_needs_no_copy() {
+    let mut at = Fixture::new("one s.0,s.1 random");
+    let (_, makings) = at.read(0, "x");
+    at.made(0, &makings[0]);
+    let other: TargetName = "s.1".parse().unwrap();
+    let planned = at.copies.read(Duration::ZERO, (&object("x"), &other), &at.scatter, 1);
+    assert_eq!(planned.from, ReadFrom::Home, "s.1 is the home now");
+    assert_eq!(planned.make[0].target, home());
+    assert!(at.copies.is_current(&object("x"), &other, &other));
 }
 
 #[test]
@@ -231,8 +268,11 @@ fn copies_are_dropped_when_no_rule_allows_them_and_when_nobody_reads() {
     assert_eq!(at.copies.take_to_drop(9).len(), 1);
     assert!(at.copies.take_sweep());
     let target = at.scatter.among[0].clone();
-    assert!(at.copies.found(&object("x"), &target).is_some(), "a sweep drops it");
-    assert!(at.copies.found(&object("y"), &target).is_none(), "a sweep leaves it");
+    let found = |name, at: &Copies, place| at.found(&object(name), &target, &place);
+    let (x, y) = (stored_in("x", &target), stored_in("y", &target));
+    assert!(found("x", &at.copies, x.clone()).is_some(), "a sweep drops it");
+    assert!(found("y", &at.copies, y).is_none(), "a sweep leaves it");
+    assert!(found("y", &at.copies, x).is_some(), "a sweep drops a copy at a former place");
     at.copies.tick(COPY_IDLE_TIME);
     assert_eq!(at.copies.take_to_drop(9).len(), 1);
     assert_eq!(at.copies.summary().current, 0);

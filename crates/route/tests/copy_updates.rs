@@ -19,6 +19,15 @@ fn object() -> ObjectId {
     "data/x".parse().unwrap()
 }
 
+fn home() -> TargetName {
+    "home".parse().unwrap()
+}
+
+/// The object that stores the copy at a target.
+fn stored_in(target: &TargetName) -> ObjectId {
+    format!("routed/{target}/x").parse().unwrap()
+}
+
 fn write(offset: u64, length: usize) -> Update {
     let op = Op::Write { offset, data: Bytes::from(vec![1; length]) };
     Update::of(&Request::new(object(), vec![op]).unwrap()).unwrap()
@@ -38,7 +47,7 @@ impl Fixture {
     /// With so many current copies of an object of [`SIZE`] bytes.
     fn new(targets: usize) -> Self {
         let settings = CopySettings { quiet: NOW, reads: 1, rest: Duration::ZERO };
-        let mut copies = Copies::new("home".parse().unwrap(), settings);
+        let mut copies = Copies::new(settings);
         copies.rules_changed(Term(1), |_| true);
         let among = (0..targets).map(|at| format!("t{at}").parse().unwrap()).collect();
         let scatter = Scatter { take: Take::All, choice: Choice::LeastLoaded, among };
@@ -54,11 +63,12 @@ impl Fixture {
     }
 
     fn order(&mut self) -> Vec<Making> {
-        self.copies.read(NOW, &object(), &self.scatter, 0).make
+        self.copies.read(NOW, (&object(), &home()), &self.scatter, 0).make
     }
 
     fn made(&mut self, making: &Making, size: u64, version: u64) {
-        let made = MadeCopy { stat: stat(size, version), applied: 1 };
+        let stored_in = stored_in(&making.target);
+        let made = MadeCopy { stat: stat(size, version), applied: 1, stored_in };
         self.copies.made(NOW, making, Ok(made));
     }
 
@@ -76,7 +86,7 @@ impl Fixture {
 
     /// The targets with a current copy.
     fn current(&self) -> Vec<&str> {
-        let is_current = |target: &&TargetName| self.copies.is_current(&object(), target);
+        let is_current = |target: &&TargetName| self.copies.is_current(&object(), &home(), target);
         self.scatter.among.iter().filter(is_current).map(TargetName::as_str).collect()
     }
 }
@@ -102,7 +112,7 @@ fn with_all_an_update_ends_when_every_copy_has_it_or_has_failed() {
     let dropped = at.copies.take_to_drop(9);
     assert_eq!((dropped.len(), dropped[0].target.as_str()), (1, "t1"));
     let ReadFrom::Copy { state, stat: of_copy, .. } =
-        at.copies.read(NOW, &object(), &at.scatter, 0).from
+        at.copies.read(NOW, (&object(), &home()), &at.scatter, 0).from
     else {
         panic!("a copy serves reads")
     };
@@ -242,7 +252,8 @@ fn a_copy_in_the_making_becomes_current_only_with_what_it_has_missed() {
 #[test]
 fn a_read_that_an_update_overtakes_does_not_take_the_copy_out() {
     let mut at = Fixture::new(1);
-    let ReadFrom::Copy { target, state, .. } = at.copies.read(NOW, &object(), &at.scatter, 0).from
+    let ReadFrom::Copy { target, state, .. } =
+        at.copies.read(NOW, (&object(), &home()), &at.scatter, 0).from
     else {
         panic!("a copy serves reads")
     };
@@ -319,9 +330,9 @@ impl Model {
 
     fn read(&mut self) {
         let random = self.random.next_u64();
-        let planned = self.at.copies.read(NOW, &object(), &self.at.scatter, random);
+        let planned = self.at.copies.read(NOW, (&object(), &home()), &self.at.scatter, random);
         self.makings.extend(planned.make.into_iter().map(|making| (making, 0)));
-        if let ReadFrom::Copy { target, state, stat } = planned.from {
+        if let ReadFrom::Copy { target, state, stat, .. } = planned.from {
             self.at.copies.read_ended(&target);
             self.reads_at_copies += 1;
             assert!(self.update.is_none() && !self.is_changing, "something is in flight");
@@ -402,7 +413,8 @@ impl Model {
             stored[blocks.clone()].copy_from_slice(&self.home[blocks]);
         }
         self.makings.remove(any);
-        let made = MadeCopy { stat: self.stat(), applied: BLOCKS as u64 };
+        let stored_in = stored_in(&making.target);
+        let made = MadeCopy { stat: self.stat(), applied: BLOCKS as u64, stored_in };
         self.at.copies.made(NOW, &making, Ok(made));
     }
 

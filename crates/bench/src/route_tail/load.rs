@@ -19,8 +19,8 @@ use nacre_object::{Error, ObjectId, Result, TargetName};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::bed::Bed;
 use super::trace::{BLOCKS, OBJECTS, Trace, TraceRequest};
+use crate::target_bed::TargetBed;
 
 const BLOCK_BYTES: usize = 4096;
 /// If a request fails for longer than this, the bench ends with an error.
@@ -54,7 +54,7 @@ impl Load {
     /// client of its own, so volumes do not wait for one another before their requests reach a
     /// node.
     pub(super) async fn prepare(
-        bed: &Bed,
+        bed: &TargetBed,
         pool: &str,
         targets: &[TargetName],
     ) -> Result<Arc<Self>> {
@@ -170,7 +170,7 @@ impl Load {
 }
 
 /// Objects that belong to a target.
-async fn volume(bed: &Bed, pool: &str, target: &TargetName) -> Result<Vec<Checked>> {
+async fn volume(bed: &TargetBed, pool: &str, target: &TargetName) -> Result<Vec<Checked>> {
     let client = bed.cluster.client().await?;
     let mut objects = vec![];
     for number in 0_u64.. {

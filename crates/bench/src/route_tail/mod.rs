@@ -10,7 +10,7 @@
 //!
 //! On Ceph the targets are OSDs of a cluster that the bench starts, without replicas. The simulated
 //! devices are in the gateway through which all IO passes: it delays a request to an OSD before the
-//! request goes to RADOS ([`bed`]).
+//! request goes to RADOS ([`TargetBed`]).
 //!
 //! Each read is compared with the last acknowledged write. The next side begins when all bytes are
 //! back on their usual target.
@@ -29,13 +29,14 @@ use nacre_node::RouteStatus;
 use nacre_object::{Error, Result};
 use nacre_terminal::out::note;
 
-use self::bed::Bed;
+use self::bed::{TARGETS, limit, volume_targets};
 use self::load::{Load, Served};
 use self::trace::{BURSTING, MEDIAN_RATE, Onset, Trace};
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load::{in_turn, median};
 use crate::route_recover::nacre;
+use crate::target_bed::TargetBed;
 
 /// The limit of a target, in loads of the median volume.
 const LIMIT_FACTOR: f64 = 12.0;
@@ -151,19 +152,26 @@ impl Rounds {
 }
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-    measure_all("route-tail", setup, async || Bed::start(setup).await, report).await
+    measure_all("route-tail", setup, async || TargetBed::start_nodes(setup, TARGETS).await, report)
+        .await
 }
 
 /// Measures the same on a separate Ceph cluster.
 pub(crate) async fn run_on_ceph(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-    measure_all("route-tail on Ceph", setup, async || Bed::start_on_ceph(setup).await, report).await
+    measure_all(
+        "route-tail on Ceph",
+        setup,
+        async || TargetBed::start_on_ceph(setup, TARGETS).await,
+        report,
+    )
+    .await
 }
 
 /// Measures every case on a cluster of its own. Figures belong to the bench of this name.
 async fn measure_all(
     bench: &'static str,
     setup: &Setup,
-    start: impl AsyncFn() -> Result<Bed>,
+    start: impl AsyncFn() -> Result<TargetBed>,
     report: &mut dyn FnMut(Figure),
 ) -> Result<()> {
     for case in Case::ALL {
@@ -191,23 +199,19 @@ async fn measure_all(
 
 /// Measures the case of the paper; on Ceph if `setup` names the script that starts Ceph clusters.
 pub(crate) async fn measure_main_case(setup: &Setup) -> Result<Rounds> {
-    let bed = match setup.ceph_cluster {
-        Some(_) => Bed::start_on_ceph(setup).await?,
-        None => Bed::start(setup).await?,
-    };
-    measure(setup, bed, Case::MAIN).await
+    measure(setup, TargetBed::start(setup, TARGETS).await?, Case::MAIN).await
 }
 
-async fn measure(setup: &Setup, bed: Bed, case: Case) -> Result<Rounds> {
+async fn measure(setup: &Setup, bed: TargetBed, case: Case) -> Result<Rounds> {
     let measured = measure_on(setup, &bed, case).await;
     bed.stop().await;
     measured
 }
 
-async fn measure_on(setup: &Setup, bed: &Bed, case: Case) -> Result<Rounds> {
-    let targets = bed.volume_targets().await?;
+async fn measure_on(setup: &Setup, bed: &TargetBed, case: Case) -> Result<Rounds> {
+    let targets = volume_targets(bed).await?;
     let load = Load::prepare(bed, POOL, &targets).await?;
-    bed.limit(case.limited, &targets[BURSTING], MEDIAN_RATE * LIMIT_FACTOR).await?;
+    limit(bed, case.limited, &targets[BURSTING], MEDIAN_RATE * LIMIT_FACTOR).await?;
     let folder = bed.folder();
     put_program(setup, folder).await?;
     let trace = Trace::generate(case.onset, setup.span);
@@ -264,7 +268,7 @@ async fn start_application(setup: &Setup, folder: &Path) -> Result<()> {
 }
 
 /// Waits until all bytes are on their usual targets, and no rules are left.
-async fn until_home(setup: &Setup, bed: &Bed) -> Result<()> {
+async fn until_home(setup: &Setup, bed: &TargetBed) -> Result<()> {
     let clock = SystemClock::default();
     let began = clock.monotonic();
     loop {

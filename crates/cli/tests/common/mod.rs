@@ -6,6 +6,8 @@ pub mod appenders;
 pub mod follower;
 pub mod layouts;
 pub mod metrics_page;
+pub mod numbered;
+pub mod on_ceph;
 pub mod person;
 pub mod routes;
 pub mod slo_profiles;

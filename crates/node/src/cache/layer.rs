@@ -18,6 +18,7 @@ use super::blocks::{Block, CachedObject, VersionEntry};
 use super::changes::{Changes, Generation, ObjectHash, Part, Touched};
 use super::node_cache::{Answered, NodeCache, TenantCache};
 use crate::completed::Completed;
+use crate::late_changes::LateChanges;
 
 /// The layer.
 #[derive(Debug)]
@@ -120,7 +121,9 @@ impl CacheLayer {
     async fn read(&self, request: Request, read: CachedRead, cache: TenantCache) -> Result<Reply> {
         let hash = self.caches.changes.hash(&request.header.object);
         let object = CachedObject { hash, id: &request.header.object };
-        if let Some((data, entry)) = self.found(object, read, &cache) {
+        if let Some((data, entry)) = self.found(object, read, &cache)
+            && self.caches.may_answer()
+        {
             cache.count(hash, read.offset, data.len() as u64, Answered::ByCache);
             let stat = entry.stat.filter(|_| read.with_stat).map(OpResult::Stat);
             let results = [OpResult::Data(data)].into_iter().chain(stat).collect();
@@ -189,7 +192,8 @@ impl CacheLayer {
 
     /// Sends a change to the store below. It runs to its end even if nobody waits for it any more:
     /// only then is it known that the store will not apply it later. If the process is about to end,
-    /// the change stays in flight, and its object is not cached any more.
+    /// the change stays in flight, and its object is not cached any more. So does a change that Ceph
+    /// may still carry out although it was answered.
     fn change(&self, request: Request, touched: Touched) -> BoxFuture<'_, Result<Reply>> {
         let (next, caches) = (self.next.clone(), Arc::clone(&self.caches));
         let running = async move {
@@ -200,7 +204,18 @@ impl CacheLayer {
                 Some((blocks, Arc::new(id.clone())))
             });
             let begun = caches.changes.begin(object, &touched);
+            let late =
+                caches.late_changes().map(|late| (late.clone(), request.header.object.clone()));
             let reply = next.submit(request).await;
+            if let Some((late, id)) = late
+                && LateChanges::may_happen(&reply)
+            {
+                tokio::spawn(async move {
+                    late.settled(&next, &id).await;
+                    caches.changes.end(object, &touched, begun);
+                });
+                return reply;
+            }
             let generation = caches.changes.end(object, &touched, begun);
             // Without this, the next read would have to ask for the version.
             if let (Some((blocks, id)), Some(generation), Ok(reply)) = (known, generation, &reply) {

@@ -1,5 +1,6 @@
 //! Caches of a storage node: they answer reads without the engine, and keep tenants apart (sRoute,
-//! section 5.3).
+//! section 5.3). On Ceph one gateway caches: the router, to which the others forward all IO on
+//! objects of cached pools.
 //!
 //! The entry `caches` of the map `routes` ([`settings`]) says which pools are cached, and how each
 //! node divides its memory: one cache for all tenants, or a cache for each. Without this entry
@@ -16,6 +17,9 @@
 //! # Invariants
 //!
 //! - A read returns no bytes from before an acknowledged change.
+//! - On Ceph, settings are in force only after every other gateway forwards the IO on the cached
+//!   pools ([`Gateways::agree`](crate::routes::Gateways)), and the router answers from the cache only
+//!   while no other gateway can have replaced it ([`router_lease`]).
 //! - The cache has only bytes that the engine has answered a read with. The engine answers a read
 //!   when all that the reply contains is durable. So what is read from the cache survives a crash.
 //! - The caches of a node never have more bytes than the settings allow, and the memory that
@@ -25,10 +29,13 @@ mod block;
 mod blocks;
 mod changes;
 mod follow;
+#[cfg(test)]
+mod gateway_tests;
 mod layer;
 mod metrics;
 mod node_cache;
 mod report;
+mod router_lease;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use nacre_clock::Random;
+use nacre_clock::{Clock, Random};
 use nacre_object::{Error, PoolName, Request, Result, TargetName, TenantName};
 use nacre_route::ReadProfile;
 use nacre_slo::NodeSlo;
@@ -14,7 +14,9 @@ use super::block::blocks_of;
 use super::blocks::BlockCache;
 use super::changes::{Changes, ObjectHash};
 use super::report::{CacheReport, CacheUse, OTHER_TENANTS, TenantReads, points};
+use super::router_lease::RouterLease;
 use super::settings::{CacheDivision, CacheSettings};
+use crate::late_changes::LateChanges;
 
 /// The most tenants with counts and a curve of their own. All others are counted together. The
 /// curve of a tenant takes about 600 KB.
@@ -27,10 +29,19 @@ pub struct NodeCache {
     /// Knows whose request a request is.
     slo: Arc<NodeSlo>,
     pub(super) changes: Changes,
+    /// What a gateway to Ceph needs; `None` if the node keeps the objects.
+    gateway: Option<OfGateway>,
     is_on: AtomicBool,
     in_force: RwLock<Arc<InForce>>,
     tenants: RwLock<BTreeMap<TenantName, Arc<Tenant>>>,
     others: Arc<Tenant>,
+}
+
+/// What the cache of a gateway to Ceph needs in addition.
+#[derive(Debug)]
+struct OfGateway {
+    lease: RouterLease,
+    late_changes: LateChanges,
 }
 
 /// Settings, and the caches that they ask for.
@@ -71,15 +82,52 @@ impl NodeCache {
     /// # Errors
     /// None in practice.
     pub fn new(target: TargetName, slo: Arc<NodeSlo>) -> Result<Arc<Self>> {
+        Self::with(target, slo, None)
+    }
+
+    /// The caches of a gateway to Ceph, which are off.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub(crate) fn of_gateway(
+        name: TargetName,
+        slo: Arc<NodeSlo>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>> {
+        let lease = RouterLease::new(clock);
+        Self::with(name, slo, Some(OfGateway { lease, late_changes: LateChanges::default() }))
+    }
+
+    fn with(
+        target: TargetName,
+        slo: Arc<NodeSlo>,
+        gateway: Option<OfGateway>,
+    ) -> Result<Arc<Self>> {
         Ok(Arc::new(Self {
             target,
             slo,
             changes: Changes::new(),
+            gateway,
             is_on: AtomicBool::new(false),
             in_force: RwLock::new(Arc::new(InForce::off(0))),
             tenants: RwLock::default(),
             others: Arc::new(Tenant::new()?),
         }))
+    }
+
+    /// The lease of the router, if the node is a gateway to Ceph.
+    pub(crate) fn lease(&self) -> Option<&RouterLease> {
+        self.gateway.as_ref().map(|gateway| &gateway.lease)
+    }
+
+    /// Whether bytes that were taken from a cache just now were the present bytes.
+    pub(super) fn may_answer(&self) -> bool {
+        self.lease().is_none_or(RouterLease::lasts)
+    }
+
+    /// Changes whose outcome is unknown. `None` if the engine always says what has happened.
+    pub(super) fn late_changes(&self) -> Option<&LateChanges> {
+        self.gateway.as_ref().map(|gateway| &gateway.late_changes)
     }
 
     fn in_force(&self) -> Arc<InForce> {
@@ -120,7 +168,9 @@ impl NodeCache {
             return None;
         }
         let in_force = self.in_force();
-        if !in_force.pools.contains(&request.header.object.pool) {
+        let object = &request.header.object;
+        // The parts of a large put are read once. On Ceph, other gateways do not forward IO on them.
+        if !in_force.pools.contains(&object.pool) || nacre::staged_object(&object.name).is_some() {
             return None;
         }
         let name = self.slo.tenant_of(request);

@@ -1,10 +1,13 @@
 //! `Concern`: the objects whose IO must go through the switch. All other IO passes at once.
+//!
+//! These are the objects that rules are about. At a gateway to Ceph, the objects that another gateway
+//! may cache are concerned too: their IO must go to that gateway, the router.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use nacre_object::{ObjectId, TargetName};
+use nacre_object::{ObjectId, PoolName, TargetName};
 use nacre_route::{
     Destination, FastHashSet, Follow, LayerName, ObjectMatch, Pattern, PrefixMap, Record, Rule,
 };
@@ -18,6 +21,74 @@ pub(super) struct Concern {
     kept: Matches,
     /// The objects of rules that send IO to a waypoint.
     waypoints: Vec<(LayerName, Matches)>,
+    /// The pools that the router may cache.
+    cached: BTreeSet<PoolName>,
+}
+
+/// The objects that are concerned at present.
+#[derive(Debug)]
+pub(super) struct PresentConcern {
+    now: RwLock<Arc<Concern>>,
+    cached: Mutex<BTreeSet<PoolName>>,
+    /// The objects with changes that bypassed the switch and may still happen although they were
+    /// answered, with the number of these changes.
+    late: Mutex<BTreeMap<ObjectId, usize>>,
+}
+
+impl PresentConcern {
+    /// The objects of the record that the node found when it started.
+    pub fn new(record: &Record) -> Self {
+        let now = RwLock::new(Arc::new(Concern::of(record, &[])));
+        Self { now, cached: Mutex::default(), late: Mutex::default() }
+    }
+
+    pub fn now(&self) -> RwLockReadGuard<'_, Arc<Concern>> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the pools that the router may cache, from the next [`replace`](Self::replace) on.
+    pub fn set_cached(&self, pools: BTreeSet<PoolName>) {
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = pools;
+    }
+
+    fn late(&self) -> MutexGuard<'_, BTreeMap<ObjectId, usize>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A change that bypassed the switch may still happen. Call this before its pass is dropped.
+    pub fn note_late(&self, object: &ObjectId) {
+        *self.late().entry(object.clone()).or_default() += 1;
+    }
+
+    /// Such a change has happened or never will.
+    pub fn note_settled(&self, object: &ObjectId) {
+        let mut late = self.late();
+        if let Some(count) = late.get_mut(object) {
+            *count -= 1;
+            if *count == 0 {
+                late.remove(object);
+            }
+        }
+    }
+
+    /// Makes the objects of `record` and of the rules `wanted` the concerned ones. Returns once all
+    /// IO that bypassed the switch under the former set is done, and no change of a concerned object
+    /// that bypassed the switch can happen any more.
+    pub async fn replace(&self, record: &Record, wanted: &[Vec<Rule>]) {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let new = Arc::new(Concern { cached, ..Concern::of(record, wanted) });
+        let old = {
+            let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *now, new)
+        };
+        while Arc::strong_count(&old) > 1 {
+            tokio::time::sleep(super::control::SHORT_REST).await;
+        }
+        let present = Arc::clone(&self.now());
+        while self.late().keys().any(|object| present.concerns(object)) {
+            tokio::time::sleep(super::control::SHORT_REST).await;
+        }
+    }
 }
 
 /// Permits an IO to bypass the switch, because no rule concerns its object. The holder drops this
@@ -92,16 +163,28 @@ impl Concern {
             following: Matches::of(rules().filter(is_following).map(|rule| &rule.header.object)),
             copied: Matches::of(rules().filter(is_scattering).map(|rule| &rule.header.object)),
             kept: Matches::of(rules().filter(keeps_snapshots).map(|rule| &rule.header.object)),
+            cached: BTreeSet::new(),
         }
     }
 
-    /// Whether the switch need not look at any IO.
-    pub fn is_empty(&self) -> bool {
+    /// Whether there are no rules.
+    pub fn has_no_rules(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Whether IO on an object must go through the switch.
+    fn concerns(&self, object: &ObjectId) -> bool {
+        let is_cached = !self.cached.is_empty() && self.cached.contains(&object.pool);
+        is_cached || self.all.contains(object)
     }
 
     /// A pass for an IO on an object that the switch need not look at.
     pub fn pass(self: &Arc<Self>, object: &ObjectId) -> Option<FreePass> {
+        (!self.concerns(object)).then(|| FreePass(Arc::clone(self)))
+    }
+
+    /// A pass for an IO on an object that no rule is about.
+    pub fn pass_of_rules(self: &Arc<Self>, object: &ObjectId) -> Option<FreePass> {
         (!self.all.contains(object)).then(|| FreePass(Arc::clone(self)))
     }
 

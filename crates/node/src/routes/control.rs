@@ -147,6 +147,8 @@ impl Control {
     async fn start(&mut self) {
         let (mut controller, commands) = Controller::new();
         self.pursue(&mut controller, commands).await;
+        // A gateway that becomes the router knows only which IO to forward.
+        self.switch.look_at(controller.record(), &[]).await;
         self.controller = Some(controller);
     }
 
@@ -200,6 +202,10 @@ impl Control {
             Err(error) => Err(error),
         };
         self.installed = applied.is_ok().then_some(state.epoch);
+        if let Some(gateways) = &self.gateways {
+            // The other gateways forward the IO of cached pools until they hear of the epoch below.
+            self.in_force.note_caches(gateways.apply_caches(state));
+        }
         if let (Some(gateways), Some(epoch)) = (&self.gateways, self.installed) {
             gateways.note_applied(epoch).await?;
         }

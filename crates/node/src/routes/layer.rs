@@ -52,15 +52,7 @@ impl Layer for SwitchLayer {
             return future::err(error).boxed();
         }
         match self.switch.free_pass(&request.header) {
-            Some(pass) => {
-                let submitted = self.next().submit(request);
-                async move {
-                    let reply = submitted.await;
-                    drop(pass);
-                    reply
-                }
-                .boxed()
-            }
+            Some(pass) => self.switch.submit_unconcerned(self.next(), request, pass),
             None => self.switch.submit(self.onward.clone(), request).boxed(),
         }
     }

@@ -12,7 +12,8 @@
 //!    The controller stores the rules durably on the node. It then stops new IO, waits for IO in
 //!    flight, installs the rules, and lets IO continue.
 //! 3. [`node_switch`], [`submission`], [`switch_core`], [`live_io`] and [`layer`]: the runtime of the
-//!    pure switch. [`work`] does what the pure switch commands: [`pieces`] sends the pieces of an IO, and
+//!    pure switch. [`unconcerned`] lets IO pass that no rule concerns.
+//!    [`work`] does what the pure switch commands: [`pieces`] sends the pieces of an IO, and
 //!    [`programs`] runs the programs that rules name. [`read_with_stat`] answers reads of whole
 //!    objects.
 //! 4. [`service`] receives the requests of switches about routed bytes, and [`kept_bytes`] runs
@@ -82,6 +83,7 @@ mod switch_core;
 mod tally;
 mod trace;
 mod turns;
+mod unconcerned;
 mod versions;
 mod waypoints;
 mod work;
@@ -99,6 +101,7 @@ use tokio::task::JoinHandle;
 
 pub use self::analysis::{KnownPrograms, check_switches, findings as route_findings};
 pub use self::applications::{ApplicationReport, ControllerReport};
+pub(crate) use self::background::background_stat;
 pub use self::copies::{CopiesStatus, CopyWay};
 pub(crate) use self::gateways::Gateways;
 pub use self::in_force::RouteProgress;
@@ -140,7 +143,7 @@ pub(crate) struct RouteContext<'a> {
     pub node: &'a NodeName,
     pub incarnation: u64,
     pub clock: &'a Arc<dyn Clock>,
-    /// The caches of reads, unless the node is a gateway to Ceph.
+    /// The caches of reads.
     pub caches: Option<Arc<NodeCache>>,
     /// The promised latencies, unless the node is a gateway to Ceph.
     pub slo: Option<Arc<NodeSlo>>,
@@ -201,9 +204,12 @@ impl RouteRuntime {
         let mut tasks = vec![];
         if let Some(caches) = caches {
             offer.metrics(CachesCollector(Arc::clone(&caches)));
-            let reached = Arc::clone(&in_force);
-            let note = move |applied| reached.note_caches(applied);
-            tasks.push(tokio::spawn(cache::follow(Arc::clone(&caches), states.clone(), note)));
+            // On Ceph, the gateways have to agree on the settings before they are in force.
+            if gateways.is_none() {
+                let reached = Arc::clone(&in_force);
+                let note = move |applied| reached.note_caches(applied);
+                tasks.push(tokio::spawn(cache::follow(Arc::clone(&caches), states.clone(), note)));
+            }
             tasks.push(tokio::spawn(cache::tick(caches)));
         }
         if let Some(gateways) = &gateways {

@@ -3,23 +3,22 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use nacre_clock::{Clock, Random};
 use nacre_host::HostTransport;
 use nacre_object::{
     Error, IoHeader, LayerName, ObjectId, Op, Reply, Request, Result, Stack, Store, SwitchName,
-    TargetName,
 };
 use nacre_route::{
-    Copies, CopySettings, Destination, Event, ObjectMatch, Order, OrderAnswer, Record, Rule, Span,
-    Switch, Term, touches,
+    Copies, CopySettings, Destination, Event, Order, OrderAnswer, Record, Rule, Span, Switch, Term,
+    touches,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::RoutePrograms;
-use super::concern::{Concern, CopyTargets, FreePass, Matches, is_scattering};
+use super::concern::{CopyTargets, FreePass, Matches, PresentConcern, is_scattering};
 use super::controller_asks::ControllerLink;
 use super::copies::Updates;
 use super::gateways::Router;
@@ -27,10 +26,11 @@ use super::onward::Onward;
 use super::routed_changes::RoutedChanges;
 use super::routed_locations::RoutedLocations;
 use super::snapshots::{SnapshotRules, Snapshots};
-use super::statistics::{CountsByTarget, Statistics, StatisticsByTarget};
+use super::statistics::CountsByTarget;
 use super::switch_core::Core;
 use super::versions::Versions;
 use super::work::Work;
+use crate::late_changes::LateChanges;
 
 /// How many changes of routed bytes are queued for a slow watcher. A watcher that is further behind
 /// receives `Lost` and knows that it missed some changes.
@@ -42,12 +42,14 @@ pub struct NodeSwitch {
     locations: RoutedLocations,
     programs: RoutePrograms,
     clock: Arc<dyn Clock>,
-    /// The path to the node's own objects below the switch.
-    base: Stack,
+    /// The paths to the node's own objects below the switch.
+    own: Onward,
     core: Mutex<Core>,
     /// Chooses among copies.
     random: Mutex<Random>,
-    concern: RwLock<Arc<Concern>>,
+    concern: PresentConcern,
+    /// Changes whose outcome is unknown, if the engine leaves some so.
+    late_changes: Option<LateChanges>,
     next_number: AtomicU64,
     counts: CountsByTarget,
     transport: OnceLock<Arc<dyn HostTransport>>,
@@ -81,26 +83,24 @@ impl fmt::Debug for NodeSwitch {
 impl NodeSwitch {
     /// A switch that has just started, with the contents of the node's record.
     pub fn new(
-        base: Stack,
+        own: Onward,
         locations: RoutedLocations,
         programs: RoutePrograms,
         clock: Arc<dyn Clock>,
         loaded: Record,
     ) -> Result<Self> {
         let name = SwitchName::new(locations.own().as_str())?;
-        let concern = Concern::of(&loaded, &[]);
+        let concern = PresentConcern::new(&loaded);
         let switch = Switch::new(name.clone()).with_current_copies();
         let switch = match locations.rados() {
             Some(_) => switch.with_chosen_objects(),
             None => switch,
         };
         Ok(Self {
-            core: Mutex::new(Core::new(
-                switch,
-                Copies::new(locations.own().clone(), CopySettings::default()),
-            )),
+            core: Mutex::new(Core::new(switch, Copies::new(CopySettings::default()))),
             name,
             router: Router::new(locations.rados().is_some()),
+            late_changes: locations.rados().map(|_| LateChanges::default()),
             has_homes: AtomicBool::new(false),
             has_bypass: AtomicBool::new(false),
             versions: Versions::default(),
@@ -109,9 +109,9 @@ impl NodeSwitch {
             locations,
             programs,
             clock,
-            base,
+            own,
             random: Mutex::new(Random::from_system()),
-            concern: RwLock::new(Arc::new(concern)),
+            concern,
             next_number: AtomicU64::new(0),
             counts: CountsByTarget::default(),
             transport: OnceLock::new(),
@@ -122,20 +122,20 @@ impl NodeSwitch {
         })
     }
 
-    /// Opens the switch of a node whose objects are in the store `base`. Reads the record of the
-    /// node's rules from there.
+    /// Opens the switch of a node whose objects are reached by the paths `own`. Reads the record of
+    /// the node's rules from there.
     ///
     /// # Errors
     /// The errors of the store; `Corrupt` if the record is malformed.
     pub async fn open(
-        base: Stack,
+        own: Onward,
         locations: RoutedLocations,
         programs: RoutePrograms,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let name = SwitchName::new(locations.own().as_str())?;
-        let loaded = super::record::load(&base, &locations.record()?, &name).await?;
-        Self::new(base, locations, programs, clock, loaded)
+        let loaded = super::record::load(&own.usual, &locations.record()?, &name).await?;
+        Self::new(own, locations, programs, clock, loaded)
     }
 
     /// Sets the transport by which this switch sends requests to other nodes.
@@ -175,8 +175,28 @@ impl NodeSwitch {
         &self.programs
     }
 
+    /// The path to the node's own objects.
     pub(super) fn base(&self) -> &Stack {
-        &self.base
+        &self.own.usual
+    }
+
+    /// The paths to the node's own objects.
+    pub(super) fn own(&self) -> &Onward {
+        &self.own
+    }
+
+    /// The objects whose IO must go through the switch.
+    pub(super) fn concern(&self) -> &PresentConcern {
+        &self.concern
+    }
+
+    pub(super) fn counts(&self) -> &CountsByTarget {
+        &self.counts
+    }
+
+    /// Changes whose outcome is unknown. `None` if the engine always says what has happened.
+    pub(super) fn late_changes(&self) -> Option<&LateChanges> {
+        self.late_changes.as_ref()
     }
 
     pub(super) fn loaded(&self) -> &Record {
@@ -260,37 +280,6 @@ impl NodeSwitch {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What the switch has counted for each of its targets. It counts these objects for a while
-    /// from now on.
-    ///
-    /// # Errors
-    /// `Unavailable` if Ceph does not answer.
-    pub(super) async fn statistics(&self, objects: &[ObjectMatch]) -> Result<StatisticsByTarget> {
-        let now = self.clock.monotonic();
-        let Some(locations) = self.locations.rados() else {
-            let counted = self.counts.read(objects.to_vec(), now);
-            let routed_bytes = self.core().table().placed_bytes();
-            let own = self.locations.own().to_string();
-            return Ok([(own, Statistics { routed_bytes, ..counted })].into());
-        };
-        let targets = locations.targets().await?;
-        let read = |osd: &TargetName| self.counts.read_osd(osd, objects.to_vec(), now);
-        let mut counted: StatisticsByTarget =
-            targets.iter().map(|osd| (osd.to_string(), read(osd))).collect();
-        let placed: Vec<_> = {
-            let core = self.core();
-            let placed = core.table().all_placed();
-            placed.map(|(object, rule)| (object.clone(), rule.header.span.length())).collect()
-        };
-        for (object, bytes) in placed {
-            let home = locations.known_primary(&object);
-            if let Some(home) = home.and_then(|home| counted.get_mut(home.as_str())) {
-                home.routed_bytes += bytes;
-            }
-        }
-        Ok(counted)
-    }
-
     /// Counts an IO of a client, and lets it pass if no rule is about its object.
     pub(super) fn free_pass(&self, header: &IoHeader) -> Option<FreePass> {
         if !header.object.pool.is_own() {
@@ -298,7 +287,7 @@ impl NodeSwitch {
             let osd = locations.and_then(|locations| locations.known_primary(&header.object));
             self.counts.note(header, osd, || self.clock.monotonic());
         }
-        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
+        let concern = self.concern.now();
         // The parts of a large put stay with their object, so no rule concerns them.
         let is_part =
             || nacre::staged_object(&header.object.name).is_some().then(|| concern.pass_by());
@@ -307,44 +296,33 @@ impl NodeSwitch {
 
     /// The waypoints to which rules send IO on an object.
     pub(super) fn waypoints_of(&self, object: &ObjectId) -> Vec<LayerName> {
-        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
-        concern.waypoints_of(object)
+        self.concern.now().waypoints_of(object)
     }
 
     /// Makes all IO on the objects of `record` and of the rules `wanted` go through the switch.
     /// Returns once all IO that bypassed the switch under the former set of objects is done.
     pub(super) async fn look_at(&self, record: &Record, wanted: &[Vec<Rule>]) {
-        let new = Arc::new(Concern::of(record, wanted));
-        let old = {
-            let mut concern = self.concern.write().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *concern, new)
-        };
-        while Arc::strong_count(&old) > 1 {
-            tokio::time::sleep(super::control::SHORT_REST).await;
-        }
+        self.concern.replace(record, wanted).await;
     }
 
-    /// Whether the IO on some object must go through the switch.
+    /// Whether rules are about some object.
     pub(super) fn has_rules(&self) -> bool {
-        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
-        !concern.is_empty()
+        !self.concern.now().has_no_rules()
     }
 
     /// Whether a rule lets writes of an object go elsewhere.
     pub(super) fn is_followed(&self, object: &ObjectId) -> bool {
-        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
-        concern.is_followed(object)
+        self.concern.now().is_followed(object)
     }
 
     /// Whether a rule keeps snapshots of an object.
     pub(super) fn is_kept(&self, object: &ObjectId) -> bool {
-        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
-        concern.is_kept(object)
+        self.concern.now().is_kept(object)
     }
 
     /// A pass for an IO on an object without a rule about copies.
     pub(super) fn uncopied(&self, object: &ObjectId) -> Option<FreePass> {
-        let concern = self.concern.read().unwrap_or_else(PoisonError::into_inner);
+        let concern = self.concern.now();
         (!concern.is_copied(object)).then(|| concern.pass_by())
     }
 

@@ -41,7 +41,10 @@ impl NodeSwitch {
         }
         let span = Span::new(*offset, offset.saturating_add(*length))?;
         let touch = Touch { operation: Operation::Read, span: Some(span) };
-        let io = Io::of(&request.header, None, None, touch);
+        // On Ceph a rule may be only for the objects of one OSD.
+        let locations = self.locations().rados();
+        let home = locations.and_then(|locations| locations.known_primary(&request.header.object));
+        let io = Io::of(&request.header, None, home, touch);
         let core = self.core();
         let bypassing = same_for_all_bytes(core.table(), &io, |destination| match destination {
             Destination::Bypass(layer) => Some(layer),

@@ -12,6 +12,9 @@
 //!
 //! The primary OSD of a name changes when OSDs come and go. So the switch notes the chosen object,
 //! not the destination of the rule: it always finds bytes that were written before such a change.
+//!
+//! A copy for reads at `osd.N` is in an object `{M}copy:osd.N/POOL/NAME` in the same way. No pool has
+//! a colon in its name, so no object with routed bytes has such a name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +33,7 @@ const MAX_TRIES: u32 = 16_384;
 /// How many names are tried for an OSD that is not the home. Even if one OSD is the primary of nine
 /// in ten placement groups, the probability that all names lead there is 10^-12.
 const MAX_TRIES_FOR_ANOTHER: u32 = 256;
+const COPY: &str = "copy:";
 /// The object with the record of the rules that are in force.
 const RECORD: &str = "record";
 
@@ -114,49 +118,78 @@ impl RadosLocations {
             Destination::Target(_) => MAX_TRIES,
             _ => MAX_TRIES_FOR_ANOTHER,
         };
-        for number in 0..most {
-            let object = self.numbered(home, number)?;
-            if fits(&self.primary(&object).await?) {
-                return Ok(Some(Destination::Object(object)));
-            }
-        }
-        match to {
-            Destination::Target(osd) => Err(Error::unavailable(format!(
-                "a rule sends these bytes to {osd}, which serves no objects at present"
-            ))
-            .hint(
-                "see `ceph osd tree`, and remove the rule if the OSD stays away: nacre route rm",
-            )),
+        let found = self.first_that(&home.to_string(), most, fits).await?;
+        match (found, to) {
+            (Some(object), _) => Ok(Some(Destination::Object(object))),
+            (None, Destination::Target(osd)) => Err(serves_nothing(osd)),
             // The cluster has a single OSD.
-            _ => Ok(Some(Destination::Home)),
+            (None, _) => Ok(Some(Destination::Home)),
         }
     }
 
-    fn numbered(&self, home: &ObjectId, number: u32) -> Result<ObjectId> {
-        let name = ObjectName::new(format!("{{{number}}}{home}"))?;
-        Ok(ObjectId::new(self.pool.clone(), name))
+    /// The object with the name `{N}REST` and the smallest number whose primary OSD fits.
+    async fn first_that(
+        &self,
+        rest: &str,
+        most: u32,
+        fits: impl Fn(&TargetName) -> bool,
+    ) -> Result<Option<ObjectId>> {
+        for number in 0..most {
+            let name = ObjectName::new(format!("{{{number}}}{rest}"))?;
+            let object = ObjectId::new(self.pool.clone(), name);
+            if fits(&self.primary(&object).await?) {
+                return Ok(Some(object));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Which object keeps the copy of the object `home` at an OSD.
+    pub(super) async fn copy(&self, home: &ObjectId, osd: &TargetName) -> Result<RoutedLocation> {
+        let most = if self.osds.serves_nothing(&self.pool, osd) { 0 } else { MAX_TRIES };
+        let rest = format!("{COPY}{osd}/{home}");
+        let found = self.first_that(&rest, most, |primary| primary == osd).await?;
+        self.location(&found.ok_or_else(|| serves_nothing(osd))?)
+    }
+
+    /// The object and the OSD whose copy an object of the pool stores, if it stores one.
+    pub(super) fn copied_in(&self, object: &ObjectId) -> Option<(ObjectId, TargetName)> {
+        let (_, rest) = numbered(&object.name).filter(|_| object.pool == self.pool)?;
+        let (osd, home) = rest.strip_prefix(COPY)?.split_once('/')?;
+        Some((home.parse().ok()?, TargetName::new(osd).ok()?))
+    }
+
+    /// The place of an object of the pool. The gateway itself reaches it.
+    fn location(&self, object: &ObjectId) -> Result<RoutedLocation> {
+        let node = self.nodes.get(&self.own).cloned().ok_or_else(|| no_target(&self.own))?;
+        Ok(RoutedLocation { object: object.clone(), node })
     }
 
     pub(super) fn place(&self, to: &Destination) -> Result<Option<RoutedLocation>> {
-        let location = |object: &ObjectId| {
-            let node = self.nodes.get(&self.own).cloned().ok_or_else(|| no_target(&self.own))?;
-            Ok(RoutedLocation { object: object.clone(), node })
-        };
         match to {
-            Destination::Home | Destination::Scatter(_) => Ok(None),
-            Destination::Object(object) => location(object).map(Some),
+            // A scattered read that did not go to a copy goes home. So does a read that bypasses the
+            // cache.
+            Destination::Home | Destination::Scatter(_) | Destination::Bypass(_) => Ok(None),
+            Destination::Object(object) => self.location(object).map(Some),
             other => Err(no_destination(other)),
         }
     }
 
     pub(super) fn destination(&self, object: &ObjectId) -> Option<Destination> {
-        let name = object.name.as_str();
-        let is_numbered = || {
-            let (number, home) = name.strip_prefix('{')?.split_once('}')?;
-            number.parse::<u32>().ok()?;
-            home.parse::<ObjectId>().ok()
-        };
-        let is_its = name.starts_with(NAMED_OBJECTS) || is_numbered().is_some();
-        is_its.then(|| Destination::Object(object.clone()))
+        let is_named = object.name.as_str().starts_with(NAMED_OBJECTS);
+        let is_numbered =
+            || numbered(&object.name).is_some_and(|(_, home)| home.parse::<ObjectId>().is_ok());
+        (is_named || is_numbered()).then(|| Destination::Object(object.clone()))
     }
+}
+
+/// The number of a chosen name, and the rest of it.
+fn numbered(name: &ObjectName) -> Option<(u32, &str)> {
+    let (number, rest) = name.as_str().strip_prefix('{')?.split_once('}')?;
+    Some((number.parse().ok()?, rest))
+}
+
+fn serves_nothing(osd: &TargetName) -> Error {
+    Error::unavailable(format!("a rule names {osd}, which serves no objects at present"))
+        .hint("see `ceph osd tree`, and remove the rule if the OSD stays away: nacre route rm")
 }

@@ -73,16 +73,6 @@ impl RoutedLocations {
         }
     }
 
-    fn nodes_only(&self) -> Result<&NodeLocations> {
-        match &self.kind {
-            Kind::Nodes(locations) => Ok(locations),
-            Kind::Rados(_) => {
-                Err(Error::unsupported("a gateway to Ceph makes no copies of objects")
-                    .hint("RADOS keeps copies of objects by itself"))
-            }
-        }
-    }
-
     /// The nodes of all targets. On Ceph, only the gateway itself.
     pub(super) fn nodes(&self) -> &BTreeMap<TargetName, NodeName> {
         match &self.kind {
@@ -129,17 +119,54 @@ impl RoutedLocations {
     ///
     /// # Errors
     /// `NotFound` if there is no such target; `Invalid` if the name would be too long;
-    /// `Unsupported` on Ceph.
-    pub(super) fn copy(&self, home: &ObjectId, target: &TargetName) -> Result<RoutedLocation> {
-        self.nodes_only()?.copy(home, target)
+    /// `Unavailable` if Ceph does not answer, or if the OSD serves nothing.
+    pub(super) async fn copy(
+        &self,
+        home: &ObjectId,
+        target: &TargetName,
+    ) -> Result<RoutedLocation> {
+        match &self.kind {
+            Kind::Nodes(locations) => locations.copy(home, target),
+            Kind::Rados(locations) => locations.copy(home, target).await,
+        }
+    }
+
+    /// The place of a copy at a target, which is stored in a known object.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such target.
+    pub(super) fn copy_in(&self, object: ObjectId, target: &TargetName) -> Result<RoutedLocation> {
+        let target = match &self.kind {
+            Kind::Nodes(_) => target,
+            Kind::Rados(locations) => locations.own(),
+        };
+        let node = self.nodes().get(target).ok_or_else(|| no_target(target))?;
+        Ok(RoutedLocation { object, node: node.clone() })
+    }
+
+    /// Whether the object with a copy is certainly at another target now. On Ceph, OSDs come and go.
+    pub(super) fn has_moved(&self, stored_in: &ObjectId, target: &TargetName) -> bool {
+        let primary = self.rados().and_then(|locations| locations.known_primary(stored_in));
+        primary.is_some_and(|primary| primary != *target)
+    }
+
+    /// On Ceph: the object and the target whose copy an object of the pool stores, if it stores one.
+    pub(super) fn copied_in(&self, object: &ObjectId) -> Option<(ObjectId, TargetName)> {
+        self.rados().and_then(|locations| locations.copied_in(object))
     }
 
     /// How the names of copies begin that this node keeps for objects of another target.
     ///
     /// # Errors
-    /// As [`copy`](Self::copy).
+    /// `NotFound` if the node has no target; `Unsupported` on Ceph, where nodes keep nothing for one
+    /// another.
     pub(super) fn copy_prefix(&self, home_target: &TargetName) -> Result<String> {
-        self.nodes_only()?.copy_prefix(home_target)
+        match &self.kind {
+            Kind::Nodes(locations) => locations.copy_prefix(home_target),
+            Kind::Rados(_) => {
+                Err(Error::unsupported("gateways to Ceph keep no copies for one another"))
+            }
+        }
     }
 
     /// The object in which this node notes at which snapshots an object of its own was absent.
@@ -147,17 +174,26 @@ impl RoutedLocations {
     /// # Errors
     /// `Unsupported` on Ceph; `Invalid` if the name would be too long.
     pub(super) fn absence_marker(&self, object: &ObjectId) -> Result<ObjectId> {
-        self.nodes_only()?.absence_marker(object)
+        match &self.kind {
+            Kind::Nodes(locations) => locations.absence_marker(object),
+            Kind::Rados(_) => Err(Error::unsupported("gateways to Ceph keep no snapshots")),
+        }
     }
 
-    /// Whether an object stores a copy at this node.
+    /// Whether an object stores a copy that this node reaches.
     pub(super) fn is_copy(&self, object: &ObjectId) -> bool {
-        self.nodes_only().is_ok_and(|locations| locations.is_copy(object))
+        match &self.kind {
+            Kind::Nodes(locations) => locations.is_copy(object),
+            Kind::Rados(locations) => locations.copied_in(object).is_some(),
+        }
     }
 
     /// The other targets with their nodes. Empty on Ceph.
     pub(super) fn others(&self) -> Vec<(TargetName, NodeName)> {
-        self.nodes_only().map(NodeLocations::others).unwrap_or_default()
+        match &self.kind {
+            Kind::Nodes(locations) => locations.others(),
+            Kind::Rados(_) => vec![],
+        }
     }
 
     /// Chooses the object for a write of the object `home` if the destination is a target or a pool.

@@ -289,7 +289,7 @@ impl Service for RouteService {
             "ask-controller" => json(&self.waiting.ask(from_json(&input)?).await?),
             "caches" => match &self.caches {
                 Some(caches) => json(&caches.report()),
-                None => Err(Error::unsupported("gateways to Ceph cache no reads")),
+                None => Err(Error::unsupported("the node caches no reads")),
             },
             "targets" => {
                 let targets = self.switch.locations().targets().await?;

@@ -8,10 +8,10 @@
 //! | `caches` | [`CacheSettings`] |
 //! | `snapshot-names` | [`UsedNames`]: the names of snapshots that rules have used |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use nacre_object::{ApplicationName, Error, ProgramName, Result, TargetName, TenantName};
+use nacre_object::{ApplicationName, Error, PoolName, ProgramName, Result, TargetName, TenantName};
 use nacre_registry::{Change, MapState, Maps, ROUTES_MAP};
 use nacre_route::{
     APPLICATION_PREFIX, CONTROL_PREFIX, NamedPrograms, Rule, Settings, StoredApplication,
@@ -116,6 +116,20 @@ impl RouteState {
             }
         }
         Ok(all)
+    }
+
+    /// The pools whose objects are cached.
+    ///
+    /// # Errors
+    /// `Invalid` if a name is malformed.
+    pub(super) fn cached_pools(&self) -> Result<BTreeSet<PoolName>> {
+        let pools = self.caches.iter().flat_map(|settings| &settings.pools);
+        pools.map(PoolName::new).collect()
+    }
+
+    /// Whether gateways to Ceph need a router: there are rules or caches.
+    pub(super) fn needs_router(&self) -> bool {
+        !self.applications.is_empty() || self.caches.is_some()
     }
 
     /// The node that runs the programs of started applications, if one ever did.

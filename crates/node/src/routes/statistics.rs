@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use nacre_object::{IoHeader, ObjectId, TargetName, TenantName};
+use nacre_object::{IoHeader, ObjectId, Result, TargetName, TenantName};
 use nacre_route::ObjectMatch;
 use serde::{Deserialize, Serialize};
+
+use super::NodeSwitch;
 
 /// How many objects are counted at a time.
 const MAX_COUNTED_OBJECTS: usize = 256;
@@ -27,6 +29,39 @@ struct SwitchCounts {
     writes: AtomicU64,
     is_detailed: AtomicBool,
     details: Mutex<Details>,
+}
+
+impl NodeSwitch {
+    /// What the switch has counted for each of its targets. It counts these objects for a while
+    /// from now on.
+    ///
+    /// # Errors
+    /// `Unavailable` if Ceph does not answer.
+    pub(super) async fn statistics(&self, objects: &[ObjectMatch]) -> Result<StatisticsByTarget> {
+        let now = self.now();
+        let Some(locations) = self.locations().rados() else {
+            let counted = self.counts().read(objects.to_vec(), now);
+            let routed_bytes = self.core().table().placed_bytes();
+            let own = self.locations().own().to_string();
+            return Ok([(own, Statistics { routed_bytes, ..counted })].into());
+        };
+        let targets = locations.targets().await?;
+        let read = |osd: &TargetName| self.counts().read_osd(osd, objects.to_vec(), now);
+        let mut counted: StatisticsByTarget =
+            targets.iter().map(|osd| (osd.to_string(), read(osd))).collect();
+        let placed: Vec<_> = {
+            let core = self.core();
+            let placed = core.table().all_placed();
+            placed.map(|(object, rule)| (object.clone(), rule.header.span.length())).collect()
+        };
+        for (object, bytes) in placed {
+            let home = locations.known_primary(&object);
+            if let Some(home) = home.and_then(|home| counted.get_mut(home.as_str())) {
+                home.routed_bytes += bytes;
+            }
+        }
+        Ok(counted)
+    }
 }
 
 /// What the switch of a node has counted for each of its targets.

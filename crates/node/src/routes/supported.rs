@@ -36,15 +36,9 @@ pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
             "they do not look for bytes to move",
             "leave out at-rest; bytes move when they are written",
         ),
-        Destination::Scatter(scatter) if scatter.take != Take::One => (
-            "they apply no writes to copies",
-            "RADOS keeps copies of objects by itself; leave the rule out",
-        ),
-        Destination::Scatter(_) => (
-            "they make no copies of objects",
-            "RADOS keeps copies of objects by itself; leave the rule out",
-        ),
-        Destination::Bypass(_) => ("they cache nothing", "leave the rule out"),
+        Destination::Scatter(scatter) if scatter.take != Take::One => {
+            ("they apply no writes to copies", "for reads of copies, write r … -> one OSD,OSD")
+        }
         Destination::Versions(_) | Destination::Snapshots(_) => {
             ("they make no snapshots", "leave the rule out")
         }

@@ -149,12 +149,27 @@ fn gateways_to_ceph_refuse_rules_that_need_storage_nodes() {
         ("* rw data/a -> quorum osd.0,osd.1", "apply no writes to copies"),
         ("* w data/a -> target osd.1 follow direct-reads", "through a gateway"),
         ("* w data/a -> target osd.1 follow at-rest", "do not look for bytes"),
+        ("* * data/a -> versions 8", "make no snapshots"),
         ("* * data/a -> snapshots monday", "make no snapshots"),
         ("* rw data/a -> waypoint limit", "run no waypoints"),
+        ("layer:limit rw data/a -> home", "run no waypoints"),
     ] {
         let rule = Rule::from_line(&"tests".parse().unwrap(), line).unwrap();
         check_supported(&rule).unwrap();
         let error = check_supported_on_ceph(&rule).unwrap_err();
         assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn gateways_to_ceph_accept_rules_for_reads_of_copies_and_reads_past_the_cache() {
+    for line in [
+        "* r data/a* -> one osd.0,osd.1 least-loaded",
+        "tenant:backup r data/* -> bypass cache",
+        "* w data/a -> target osd.1 follow",
+    ] {
+        let rule = Rule::from_line(&"tests".parse().unwrap(), line).unwrap();
+        check_supported(&rule).unwrap();
+        check_supported_on_ceph(&rule).unwrap();
     }
 }

@@ -57,6 +57,7 @@ impl NodeSwitch {
 
     /// The ways of an IO that has passed some waypoints.
     fn decided_ways(&self, io: &Io, waypoints: &[String]) -> Result<Vec<Decided>> {
+        let home = io.home.as_ref().unwrap_or(self.locations().own());
         let core = self.core();
         let table = core.table();
         let (mut ways, mut behind) = (vec![], vec![]);
@@ -77,7 +78,7 @@ impl NodeSwitch {
                 to => vec![(span, to.clone(), None)],
             };
             for (span, to, program) in decided {
-                let copies = copy_ways(table, &core.copies, &io);
+                let copies = copy_ways(table, &core.copies, &io, home);
                 let (rule, waypoints) = (Some((id, rule.clone())), waypoints.to_vec());
                 ways.push(Decided { span, rule, to, program, waypoints, copies });
             }

@@ -19,8 +19,8 @@ pub(super) struct ReadContext<'a> {
     pub random: u64,
     /// Counts the reads. Targets with equal load take turns.
     pub count: u64,
-    /// The target of the switch itself, which is the nearest one.
-    pub own: &'a TargetName,
+    /// The target that holds the object, which is the nearest one.
+    pub home: &'a TargetName,
 }
 
 /// The candidate that serves a read; `None` if there is no candidate. `candidates` has the order of
@@ -35,8 +35,8 @@ pub(super) fn choose<'a>(
     let chosen = match choice {
         Choice::Random => at(context.random),
         Choice::Nearest => {
-            let own = candidates.iter().find(|candidate| candidate.target == context.own);
-            own.or(candidates.first())
+            let home = candidates.iter().find(|candidate| candidate.target == context.home);
+            home.or(candidates.first())
         }
         Choice::LeastLoaded => {
             let in_turn = (0..count).filter_map(|number| at(context.count.wrapping_add(number)));
@@ -56,8 +56,8 @@ mod tests {
         let candidates: Vec<_> = candidates
             .map(|(target, (_, outstanding))| Candidate { target, outstanding: *outstanding })
             .collect();
-        let own = "home".parse().unwrap();
-        let context = ReadContext { random, count, own: &own };
+        let home = "home".parse().unwrap();
+        let context = ReadContext { random, count, home: &home };
         choose(choice, &candidates, context).unwrap().to_string()
     }
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_target_is_that_of_the_switch() {
+    fn the_nearest_target_is_the_home() {
         let of = |loads| chosen(Choice::Nearest, loads, 0, 0);
         assert_eq!(of(&[("a", 0), ("home", 9)]), "home");
         assert_eq!(of(&[("b", 1), ("a", 0)]), "b", "otherwise the first of the rule");

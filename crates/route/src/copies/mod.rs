@@ -1,9 +1,10 @@
 //! Copies of objects for reads (*scatter routing*, sRoute paper, sections 2 and 5.2): which copies
-//! are current, and which of them serves a read. The switch of an object's home uses it.
+//! are current, and which of them serves a read. The switch that routes an object's IO uses it.
 //!
 //! A rule such as `* r data/hot/* -> one storage.0,storage.1 least-loaded` lets reads of an object
-//! go to copies. All IO of an object passes the switch of its home, so this switch alone decides
-//! which copies are current.
+//! go to copies. All IO of an object passes one switch, so this switch alone decides which copies
+//! are current. If nodes keep the objects, it is the switch of the object's home; on Ceph, that of
+//! one gateway.
 //!
 //! # Protocol
 //!
@@ -11,7 +12,8 @@
 //!    answer may also say at which targets the runtime has to make copies.
 //! 2. [`Copies::change_began`]: something arrives that may change the object. From this moment on
 //!    no read goes to a copy of it. The runtime sends the change to the engine only afterwards.
-//! 3. [`Copies::change_ended`]: the engine has answered the change, or never will execute it.
+//! 3. [`Copies::change_ended`]: the engine has executed the change, or never will. An engine that
+//!    only has not answered may still execute it.
 //! 4. [`Copies::made`]: a copy is complete. It becomes current only if no change began since the
 //!    switch ordered it.
 //!
@@ -31,7 +33,7 @@
 
 mod choice;
 mod head;
-mod message;
+mod messages;
 mod missed;
 mod of_object;
 mod stored;
@@ -41,7 +43,7 @@ mod update;
 mod updates;
 
 pub use head::{CopyData, CopyHead, CopyState, CopyStep, CopyTag, CopyWrite};
-pub use message::{
+pub use messages::{
     CopySettings, CopySummary, CopyToDrop, MadeCopy, MakeFailure, Making, PlannedRead, ReadFailure,
     ReadFrom,
 };

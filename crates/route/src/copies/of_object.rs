@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nacre_object::{ObjectStat, TargetName};
+use nacre_object::{ObjectId, ObjectStat, TargetName};
 
 use super::head::{CopyState, CopyTag};
 use super::missed::Missed;
@@ -13,16 +13,28 @@ use super::missed::Missed;
 pub(super) enum Copy {
     /// The runtime makes it. Meanwhile updates have changed these bytes.
     Making(CopyTag, Missed),
-    /// In this state, it has the bytes that the object has at its home.
-    Current(CopyState, ObjectStat),
+    /// It has the bytes that the object has at its home.
+    Current(CurrentCopy),
     /// Updates are on their way to it, so it is not in the read set.
     Updating(UpdatingCopy),
+}
+
+/// A copy in the read set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CurrentCopy {
+    pub state: CopyState,
+    /// What `stat` answers about the copied object.
+    pub stat: ObjectStat,
+    /// The object that stores the copy.
+    pub stored_in: ObjectId,
 }
 
 /// A copy to which updates are on their way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UpdatingCopy {
     pub tag: CopyTag,
+    /// The object that stores the copy.
+    pub stored_in: ObjectId,
     /// How many writes the switch has ordered for it, since it was made.
     pub sent: u64,
     /// How many of them it has confirmed.
@@ -46,8 +58,17 @@ impl Copy {
     pub fn tag(&self) -> CopyTag {
         match self {
             Self::Making(tag, _) => *tag,
-            Self::Current(state, _) => state.tag,
+            Self::Current(copy) => copy.state.tag,
             Self::Updating(copy) => copy.tag,
+        }
+    }
+
+    /// The object that stores the copy. `None` while the copy is in the making.
+    pub fn stored_in(&self) -> Option<ObjectId> {
+        match self {
+            Self::Making(..) => None,
+            Self::Current(copy) => Some(copy.stored_in.clone()),
+            Self::Updating(copy) => Some(copy.stored_in.clone()),
         }
     }
 
@@ -55,7 +76,7 @@ impl Copy {
     pub fn counted_bytes(&self) -> u64 {
         match self {
             Self::Making(..) => 0,
-            Self::Current(_, stat) => stat.size,
+            Self::Current(copy) => copy.stat.size,
             Self::Updating(copy) => copy.counted,
         }
     }

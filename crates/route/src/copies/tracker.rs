@@ -7,12 +7,12 @@ use nacre_object::{ObjectId, TargetName};
 
 use super::choice::{ReadContext, choose};
 use super::head::{CopyState, CopyTag};
-use super::message::{
+use super::messages::{
     CopySettings, CopySummary, CopyToDrop, MadeCopy, MakeFailure, Making, PlannedRead, ReadFailure,
     ReadFrom,
 };
 use super::missed::Missed;
-use super::of_object::{Copy, OfObject};
+use super::of_object::{Copy, CurrentCopy, OfObject};
 use super::targets::Targets;
 use crate::fast_hash::FastHashMap;
 use crate::limits::{
@@ -22,11 +22,10 @@ use crate::limits::{
 use crate::model::{Choice, Scatter};
 use crate::switch::Term;
 
-/// Decides which copies of the objects of one target are current, and which copy serves a read. See
-/// the module's description for the protocol.
+/// Decides which copies of objects are current, and which copy serves a read. See the module's
+/// description for the protocol.
 #[derive(Debug)]
 pub struct Copies {
-    own: TargetName,
     pub(super) settings: CopySettings,
     /// The term of the installed rules; 0 until there are some.
     term: Term,
@@ -40,7 +39,7 @@ pub struct Copies {
     pub(super) targets: Targets,
     /// The bytes of current copies, and of those that updates are on their way to.
     pub(super) bytes: u64,
-    to_drop: BTreeMap<(ObjectId, TargetName), CopyTag>,
+    to_drop: BTreeMap<(ObjectId, TargetName), (CopyTag, Option<ObjectId>)>,
     /// Whether targets may have copies that this switch does not know.
     is_sweep_due: bool,
     count: u64,
@@ -51,10 +50,9 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// The copies of the objects of the target `own`, whose switch has just started.
-    pub fn new(own: TargetName, settings: CopySettings) -> Self {
+    /// The copies of a switch that has just started.
+    pub fn new(settings: CopySettings) -> Self {
         Self {
-            own,
             settings,
             term: Term::default(),
             number: 0,
@@ -97,14 +95,15 @@ impl Copies {
         }
     }
 
-    /// A read arrives, which the rule with `scatter` decides about. `random` is a random number.
+    /// A read arrives, which the rule with `scatter` decides about. The target `home` holds the
+    /// object. `random` is a random number.
     ///
-    /// The runtime calls [`Copies::read_ended`] when the read is over, with the target
-    /// [`Copies::own`] if it went home.
+    /// The runtime calls [`Copies::read_ended`] when the read is over, with the target `home` if it
+    /// went home.
     pub fn read(
         &mut self,
         now: Duration,
-        object: &ObjectId,
+        (object, home): (&ObjectId, &TargetName),
         scatter: &Scatter,
         random: u64,
     ) -> PlannedRead {
@@ -117,43 +116,52 @@ impl Copies {
             of.reads = of.reads.saturating_add(1);
             of.read_at = now;
         }
-        let from = self.source(now, object, scatter, random);
+        let from = self.source(now, (object, home), scatter, random);
         self.targets.began(match &from {
-            ReadFrom::Home => &self.own,
+            ReadFrom::Home => home,
             ReadFrom::Copy { target, .. } => target,
         });
-        PlannedRead { from, make: self.order(now, object, scatter) }
+        PlannedRead { from, make: self.order(now, (object, home), scatter) }
     }
 
     /// Where a read goes.
-    fn source(&self, now: Duration, object: &ObjectId, scatter: &Scatter, random: u64) -> ReadFrom {
+    fn source(
+        &self,
+        now: Duration,
+        (object, home): (&ObjectId, &TargetName),
+        scatter: &Scatter,
+        random: u64,
+    ) -> ReadFrom {
         let of = self.objects.get(object);
         let current = |target: &TargetName| match of?.copies.get(target)? {
-            Copy::Current(state, stat) => Some((*state, *stat)),
+            Copy::Current(current) => Some(current),
             Copy::Making(..) | Copy::Updating(_) => None,
         };
         let can_serve = |target: &&TargetName| {
-            **target == self.own
-                || (current(target).is_some() && self.targets.is_usable(target, now))
+            *target == home || (current(target).is_some() && self.targets.is_usable(target, now))
         };
         let candidates = scatter.among.iter().filter(can_serve);
         let candidates: Vec<_> = candidates.map(|one| self.targets.candidate(one)).collect();
-        let context = ReadContext { random, count: self.count, own: &self.own };
+        let context = ReadContext { random, count: self.count, home };
         let chosen = choose(scatter.choice, &candidates, context);
-        let copy = chosen.filter(|target| **target != self.own);
+        let copy = chosen.filter(|target| *target != home);
         let copy = copy.and_then(|target| Some((target.clone(), current(target)?)));
-        copy.map_or(ReadFrom::Home, |(target, (state, stat))| ReadFrom::Copy {
-            target,
-            state,
-            stat,
+        copy.map_or(ReadFrom::Home, |(target, current)| {
+            let CurrentCopy { state, stat, stored_in } = current.clone();
+            ReadFrom::Copy { target, state, stat, stored_in }
         })
     }
 
     /// Orders the copies that an object should have and does not have.
-    fn order(&mut self, now: Duration, object: &ObjectId, scatter: &Scatter) -> Vec<Making> {
+    fn order(
+        &mut self,
+        now: Duration,
+        (object, home): (&ObjectId, &TargetName),
+        scatter: &Scatter,
+    ) -> Vec<Making> {
         let CopySettings { quiet, reads, .. } = self.settings;
         // The nearest target is the home itself, so no read would go to a copy.
-        let is_useless = scatter.choice == Choice::Nearest && scatter.among.contains(&self.own);
+        let is_useless = scatter.choice == Choice::Nearest && scatter.among.contains(home);
         let is_changing = self.changes.contains_key(object);
         // Without a term, tags would not be unique.
         if self.term == Term::default() {
@@ -167,7 +175,7 @@ impl Copies {
             return vec![];
         }
         let mut makings = vec![];
-        for target in scatter.among.iter().filter(|target| **target != self.own) {
+        for target in scatter.among.iter().filter(|target| *target != home) {
             let is_full = self.makings.len() >= MAX_COPIES_IN_THE_MAKING
                 || of.copies.len() >= MAX_SCATTER_TARGETS;
             if is_full || of.copies.contains_key(target) || !self.targets.is_usable(target, now) {
@@ -177,7 +185,6 @@ impl Copies {
             let tag = CopyTag { term: self.term, number: self.number };
             self.makings.insert(tag);
             of.copies.insert(target.clone(), Copy::Making(tag, Missed::default()));
-            self.to_drop.remove(&(object.clone(), target.clone()));
             makings.push(Making { object: object.clone(), target: target.clone(), tag });
         }
         makings
@@ -206,20 +213,21 @@ impl Copies {
         (target, state): (&TargetName, CopyState),
         why: ReadFailure,
     ) {
-        match why {
-            ReadFailure::Target => self.targets.failed(target, now, self.settings.rest),
-            ReadFailure::Lost => {
-                self.targets.answered(target);
-                let of = self.objects.get_mut(object);
-                let copies = of.map(|of| &mut of.copies);
-                // An update may have overtaken the read. Then the copy is only in another state.
-                let is_it = |copy: &Copy| matches!(copy, Copy::Current(of, _) if *of == state);
-                if let Some(copies) = copies
-                    && copies.get(target).is_some_and(is_it)
-                    && let Some(copy) = copies.remove(target)
-                {
-                    self.bytes -= copy.counted_bytes();
-                }
+        if why == ReadFailure::Target {
+            return self.targets.failed(target, now, self.settings.rest);
+        }
+        self.targets.answered(target);
+        let of = self.objects.get_mut(object);
+        let copies = of.map(|of| &mut of.copies);
+        // An update may have overtaken the read. Then the copy is only in another state.
+        let is_it = |copy: &Copy| matches!(copy, Copy::Current(of) if of.state == state);
+        if let Some(copies) = copies
+            && copies.get(target).is_some_and(is_it)
+            && let Some(copy) = copies.remove(target)
+        {
+            self.bytes -= copy.counted_bytes();
+            if why == ReadFailure::Moved {
+                self.drop_later(object, target.clone(), copy.tag(), copy.stored_in());
             }
         }
     }
@@ -269,15 +277,24 @@ impl Copies {
         let Some(copy) = of.and_then(|of| of.copies.remove(target)) else { return };
         self.bytes -= copy.counted_bytes();
         if !matches!(copy, Copy::Making(..)) {
-            self.drop_later(object, target.clone(), copy.tag());
+            self.drop_later(object, target.clone(), copy.tag(), copy.stored_in());
         }
     }
 
-    fn drop_later(&mut self, object: &ObjectId, target: TargetName, tag: CopyTag) {
-        match self.to_drop.len() < MAX_COPIES_TO_DROP {
-            true => drop(self.to_drop.insert((object.clone(), target), tag)),
-            false => self.is_sweep_due = true,
+    fn drop_later(
+        &mut self,
+        object: &ObjectId,
+        target: TargetName,
+        tag: CopyTag,
+        stored_in: Option<ObjectId>,
+    ) {
+        if self.to_drop.len() >= MAX_COPIES_TO_DROP {
+            self.is_sweep_due = true;
+            return;
         }
+        let before = self.to_drop.insert((object.clone(), target), (tag, stored_in.clone()));
+        // An earlier copy in another object would be forgotten.
+        self.is_sweep_due |= before.is_some_and(|(_, before)| before != stored_in);
     }
 
     /// Whether a copy in the making is still of use.
@@ -324,6 +341,7 @@ impl Copies {
         self.makings.remove(&making.tag);
         let is_wanted = self.is_wanted(making);
         let is_caught_up = self.is_caught_up(making);
+        let stored_in = outcome.as_ref().ok().map(|made| made.stored_in.clone());
         let outcome =
             outcome.and_then(|made| is_caught_up.then_some(made).ok_or(MakeFailure::Changed));
         match outcome {
@@ -337,17 +355,18 @@ impl Copies {
             // Another copy that is in the making, or current, replaces this one at the target.
             let of = self.objects.get(&making.object);
             if of.is_none_or(|of| !of.copies.contains_key(&making.target)) {
-                self.drop_later(&making.object, making.target.clone(), making.tag);
+                self.drop_later(&making.object, making.target.clone(), making.tag, stored_in);
             }
             return;
         }
         let Some(of) = self.objects.get_mut(&making.object) else { return };
         match outcome {
-            Ok(MadeCopy { stat, applied }) => {
+            Ok(MadeCopy { stat, applied, stored_in }) => {
                 self.made += 1;
                 self.bytes += stat.size;
                 let state = CopyState { tag: making.tag, applied };
-                of.copies.insert(making.target.clone(), Copy::Current(state, stat));
+                let current = CurrentCopy { state, stat, stored_in };
+                of.copies.insert(making.target.clone(), Copy::Current(current));
             }
             Err(why) => {
                 self.failed += 1;
@@ -357,7 +376,7 @@ impl Copies {
                     MakeFailure::Changed => (of.reads, of.changed_at) = (0, Some(now)),
                     MakeFailure::Target => {}
                 }
-                self.drop_later(&making.object, making.target.clone(), making.tag);
+                self.drop_later(&making.object, making.target.clone(), making.tag, stored_in);
             }
         }
     }
@@ -383,9 +402,9 @@ impl Copies {
     pub fn take_to_drop(&mut self, most: usize) -> Vec<CopyToDrop> {
         let mut taken = vec![];
         while taken.len() < most
-            && let Some(((object, target), tag)) = self.to_drop.pop_first()
+            && let Some(((object, target), (tag, stored_in))) = self.to_drop.pop_first()
         {
-            taken.push(CopyToDrop { object, target, tag });
+            taken.push(CopyToDrop { object, target, tag, stored_in });
         }
         taken
     }
@@ -401,26 +420,36 @@ impl Copies {
         std::mem::take(&mut self.is_sweep_due)
     }
 
-    /// The runtime has found a copy of `object` at `target`. Returns what to drop, unless the
-    /// switch knows a copy there.
-    pub fn found(&self, object: &ObjectId, target: &TargetName) -> Option<CopyToDrop> {
-        let of = self.objects.get(object);
-        let is_known = of.is_some_and(|of| of.copies.contains_key(target));
+    /// The runtime has found a copy of `object` for `target`, in the object `stored_in`. Returns what
+    /// to drop, unless the switch knows this copy or makes one there.
+    pub fn found(
+        &self,
+        object: &ObjectId,
+        target: &TargetName,
+        stored_in: &ObjectId,
+    ) -> Option<CopyToDrop> {
+        let copy = self.objects.get(object).and_then(|of| of.copies.get(target));
+        let is_known = match copy {
+            None => false,
+            Some(Copy::Making(..)) => true,
+            Some(copy) => copy.stored_in().as_ref() == Some(stored_in),
+        };
         let tag = CopyTag { term: self.term, number: self.number };
-        let found = || CopyToDrop { object: object.clone(), target: target.clone(), tag };
+        let found = || CopyToDrop {
+            object: object.clone(),
+            target: target.clone(),
+            tag,
+            stored_in: Some(stored_in.clone()),
+        };
         (!is_known).then(found)
     }
 
-    /// The target of this switch.
-    pub fn own(&self) -> &TargetName {
-        &self.own
-    }
-
-    /// Whether a target has a current copy of an object. The home always counts as one.
-    pub fn is_current(&self, object: &ObjectId, target: &TargetName) -> bool {
+    /// Whether a target has a current copy of an object that `home` holds. The home always counts
+    /// as one.
+    pub fn is_current(&self, object: &ObjectId, home: &TargetName, target: &TargetName) -> bool {
         let of = self.objects.get(object);
         let copy = of.and_then(|of| of.copies.get(target));
-        *target == self.own || matches!(copy, Some(Copy::Current(..)))
+        target == home || matches!(copy, Some(Copy::Current(..)))
     }
 
     /// The copies at present.

@@ -18,6 +18,8 @@ pub struct Update {
 pub struct CopyUpdate {
     /// The target that stores the copy.
     pub target: TargetName,
+    /// The object that stores the copy.
+    pub stored_in: ObjectId,
     /// The update.
     pub write: CopyWrite,
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 use nacre_object::ObjectId;
 
 use super::head::CopyState;
-use super::of_object::{Copy, UpdatingCopy};
+use super::of_object::{Copy, CurrentCopy, UpdatingCopy};
 use super::tracker::Copies;
 use super::update::{CopyUpdate, Update, UpdateEnd, UpdateFailure};
 use crate::limits::{MAX_COPY_BYTES, MAX_UNCONFIRMED_UPDATES};
@@ -50,10 +50,11 @@ impl Copies {
         for (target, copy) in &mut of.copies {
             let mut updating = match &*copy {
                 Copy::Making(..) => continue,
-                Copy::Current(CopyState { tag, applied }, stat) => UpdatingCopy {
-                    tag: *tag,
-                    sent: *applied,
-                    confirmed: *applied,
+                Copy::Current(CurrentCopy { state, stat, stored_in }) => UpdatingCopy {
+                    tag: state.tag,
+                    stored_in: stored_in.clone(),
+                    sent: state.applied,
+                    confirmed: state.applied,
                     size: stat.size,
                     counted: stat.size,
                     is_awaited: true,
@@ -66,7 +67,8 @@ impl Copies {
             }
             let write = update.write(object, (updating.tag, updating.sent), updating.size);
             (updating.sent, updating.size) = (updating.sent + 1, write.size);
-            updates.push(CopyUpdate { target: target.clone(), write });
+            let stored_in = updating.stored_in.clone();
+            updates.push(CopyUpdate { target: target.clone(), stored_in, write });
             *copy = Copy::Updating(updating);
         }
         for target in too_late {
@@ -158,7 +160,8 @@ impl Copies {
             }
             self.bytes = self.bytes - updating.counted + stat.size;
             let state = CopyState { tag: updating.tag, applied: updating.confirmed };
-            *copy = Copy::Current(state, stat);
+            let stored_in = updating.stored_in.clone();
+            *copy = Copy::Current(CurrentCopy { state, stat, stored_in });
         }
         for target in odd {
             self.forget_copy(object, &target);

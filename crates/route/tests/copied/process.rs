@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use nacre_object::{ObjectId, ObjectStat};
+use nacre_object::{ObjectId, ObjectStat, TargetName};
 use nacre_route::{Copies, CopySettings, CopyState, CopyUpdate, Making, Span, Term};
 
 use super::updating::Updating;
@@ -55,10 +55,15 @@ pub fn object_id(object: usize) -> ObjectId {
     format!("data/o{object}").parse().unwrap()
 }
 
+/// The target that holds the objects.
+pub fn home() -> TargetName {
+    "s.0".parse().unwrap()
+}
+
 pub fn process(number: u64) -> Process {
     let (quiet, rest) = (Duration::from_millis(8), Duration::from_millis(15));
     let settings = CopySettings { quiet, reads: 2, rest };
-    let mut copies = Copies::new("s.0".parse().unwrap(), settings);
+    let mut copies = Copies::new(settings);
     copies.rules_changed(Term(number), |_| true);
     Process {
         number,

@@ -12,7 +12,7 @@ use nacre_route::{
     Update, UpdateEnd, UpdateFailure,
 };
 
-use super::process::{Asked, MakingCopy, Waiting, object_id};
+use super::process::{Asked, MakingCopy, Waiting, home, object_id};
 use super::world::{Question, World};
 use super::{Answer, Ask, AtHome, BLOCK_BYTES, Change, HomeAnswer, Party, Sabotage, copy_node_of};
 
@@ -166,9 +166,9 @@ impl World {
         let why = match answer {
             Answer::Stored => {
                 self.told.note("update applied by a copy");
-                let was_current = self.process.copies.is_current(&id, &copy.target);
+                let was_current = self.process.copies.is_current(&id, &home(), &copy.target);
                 self.process.copies.update_confirmed(copy);
-                let is_current = self.process.copies.is_current(&id, &copy.target);
+                let is_current = self.process.copies.is_current(&id, &home(), &copy.target);
                 if is_current && !was_current {
                     self.told.note("copy rejoined late");
                 }
@@ -210,7 +210,8 @@ impl World {
             false => UpdateEnd::Done(answer.stat),
         };
         self.process.copies.update_ended(&id, &update, end);
-        let is_behind = |copy: &&CopyUpdate| !self.process.copies.is_current(&id, &copy.target);
+        let is_behind =
+            |copy: &&CopyUpdate| !self.process.copies.is_current(&id, &home(), &copy.target);
         let is_on_its_way =
             |copy: &&CopyUpdate| self.process.updating.lanes.contains_key(&copy.write.tag);
         if copies.iter().filter(is_behind).any(|copy| is_on_its_way(&copy)) {
@@ -330,8 +331,11 @@ impl World {
             (_, false) => "copy became useless in the making",
             (false, true) => "copy not made",
         });
-        let made =
-            || MadeCopy { stat: one.stat.expect("the first answer has it"), applied: one.number };
+        let made = || MadeCopy {
+            stat: one.stat.expect("the first answer has it"),
+            applied: one.number,
+            stored_in: one.making.object.clone(),
+        };
         let outcome = outcome.map(|()| made());
         self.process.copies.made(now, &one.making, outcome);
         self.release(number);

@@ -12,7 +12,7 @@ use nacre_route::{Choice, CopyState, CopyToDrop, ReadFailure, ReadFrom, Scatter,
 
 use super::copy_node::CopyNode;
 use super::home::Home;
-use super::process::{Asked, MakingCopy, Process, Waiting, object_id, process};
+use super::process::{Asked, MakingCopy, Process, Waiting, home, object_id, process};
 use super::updating::Turn;
 use super::{
     Answer, Ask, AtHome, BLOCKS, CLIENTS, COPY_NODES, Change, HomeAnswer, OBJECTS, Party, Sabotage,
@@ -234,7 +234,7 @@ impl World {
     }
 
     fn drop_copies(&mut self) {
-        for CopyToDrop { object, target, tag } in self.process.copies.take_to_drop(1) {
+        for CopyToDrop { object, target, tag, .. } in self.process.copies.take_to_drop(1) {
             self.told.note("copy dropped");
             let at = (0..OBJECTS).find(|at| object_id(*at) == object).expect("it is one of them");
             self.send(
@@ -306,7 +306,8 @@ impl World {
         let choice = *self.random.pick(&[Choice::Random, Choice::LeastLoaded]).unwrap();
         let scatter = Scatter { take: Take::One, choice, among };
         let (now, random) = (self.now(), self.random.next_u64());
-        let planned = self.process.copies.read(now, &object_id(object), &scatter, random);
+        let at = (&object_id(object), &home());
+        let planned = self.process.copies.read(now, at, &scatter, random);
         for making in planned.make {
             let number = self.id() as usize;
             self.process.makings.insert(number, MakingCopy::new(making, object));
@@ -346,7 +347,7 @@ impl World {
         match waiting {
             Waiting::Read(question) => {
                 self.told.note("read at the home");
-                self.process.copies.read_ended(&"s.0".parse().unwrap());
+                self.process.copies.read_ended(&home());
                 self.reply(question, Answer::Read(answer.data));
             }
             Waiting::Change(question) => {
@@ -395,7 +396,7 @@ impl World {
                 return self.reply(question, Answer::Read(data));
             }
             Answer::Lost => {
-                let is_current = copies.is_current(&object_id(object), &target);
+                let is_current = copies.is_current(&object_id(object), &home(), &target);
                 self.told.note(if is_current {
                     "copy lost"
                 } else {

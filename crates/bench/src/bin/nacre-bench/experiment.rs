@@ -50,7 +50,8 @@ pub struct ExperimentArguments {
     /// NAME/simulated.json and charts
     #[arg(long, default_value = "experiments", value_name = "DIR")]
     out: PathBuf,
-    /// Measure a figure of balancing on CephFS, sroute-7-tail on Ceph, or with --on-nodes a figure of the
+    /// Measure a figure of balancing on CephFS, sroute-7-tail, sroute-8-replicas or
+    /// sroute-10-caches on Ceph, or with --on-nodes a figure of the
     /// thesis on Ceph, in Ceph clusters that this script starts: the path of scripts/ceph-cluster
     #[arg(long, conflicts_with = "engine", value_name = "SCRIPT")]
     ceph_cluster: Option<PathBuf>,

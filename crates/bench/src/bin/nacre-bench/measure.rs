@@ -21,8 +21,8 @@ pub struct MeasureArguments {
     /// `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`. Only some benches run on Ceph
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
-    /// The repository's scripts/ceph-cluster; with --engine, `slo-keep`, `slo-admit` and `route-tail`
-    /// start Ceph clusters of their own by it
+    /// The repository's scripts/ceph-cluster; with --engine, `slo-keep`, `slo-admit`, `route-caches`,
+    /// `route-replicas` and `route-tail` start Ceph clusters of their own by it
     #[arg(long, value_name = "PROGRAM")]
     ceph_cluster: Option<PathBuf>,
     /// Seconds to measure each side (nacre, and its baseline) in a round

@@ -114,13 +114,14 @@ impl OpenedRole for Storage {
         let slo = target
             .slo
             .map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), observed, offer));
-        let gateways = match (&gateway, &target.switch) {
-            (Some(gateway), Some(switch)) => {
-                let (engine, switch) = (gateway.engine.clone(), Arc::clone(switch));
+        let gateways = match (&gateway, &target.switch, &target.caches) {
+            (Some(gateway), Some(switch), Some(caches)) => {
+                let engine = gateway.engine.clone();
+                let layers = (Arc::clone(switch), Arc::clone(caches));
                 let me = (name.clone(), node.record.incarnation);
                 let clock = Arc::clone(node.clock);
                 let registry = (cluster.maps().clone(), cluster.events().clone());
-                let joined = Gateways::join(engine, switch, registry, me, clock);
+                let joined = Gateways::join(engine, layers, registry, me, clock);
                 Some(Arc::new(joined.await?))
             }
             _ => None,

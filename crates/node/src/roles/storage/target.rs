@@ -41,7 +41,7 @@ pub(super) struct StorageTarget {
     pub slo: Option<Arc<NodeSlo>>,
     /// The switch that sends requests elsewhere, if the target serves.
     pub switch: Option<Arc<NodeSwitch>>,
-    /// The caches of reads, if the process keeps objects.
+    /// The caches of reads, if the target serves.
     pub caches: Option<Arc<NodeCache>>,
     /// The limits of the simulated devices, if the target serves.
     pub limits: Option<Arc<DeviceLimits>>,
@@ -93,8 +93,9 @@ impl StorageTarget {
                 past_cache: own_path(device, classes, &slo, None),
             };
             let locations = RoutedLocations::of(cluster, entry)?;
-            let (base, routes) = (own.usual.clone(), classes.routes());
-            let switch = NodeSwitch::open(base, locations, routes, Arc::clone(clock)).await?;
+            let routes = classes.routes();
+            let switch =
+                NodeSwitch::open(own.clone(), locations, routes, Arc::clone(clock)).await?;
             let (embedded, rados, refusal, slo) = (Some(engine), None, None, Some(slo));
             let (switch, caches) = (Some(Arc::new(switch)), Some(caches));
             return Ok(Self { embedded, rados, refusal, slo, switch, caches, limits, own, target });
@@ -106,13 +107,17 @@ impl StorageTarget {
         let slo = NodeSlo::ordered_by(osds.clone(), Arc::clone(clock), orders);
         let limits = DeviceLimits::new(osds.clone(), Arc::clone(clock));
         let (device, limits) = limited(Stack::new(engine.clone()), limits);
-        let stack = own_path(device, classes, &slo, None);
+        let caches =
+            NodeCache::of_gateway(target.name.clone(), Arc::clone(&slo), Arc::clone(clock))?;
+        let own = Onward {
+            usual: own_path(device.clone(), classes, &slo, Some(&caches)),
+            past_cache: own_path(device, classes, &slo, None),
+        };
         let locations = RoutedLocations::in_rados(entry, osds)?;
         let routes = classes.routes();
-        let switch = NodeSwitch::open(stack.clone(), locations, routes, Arc::clone(clock)).await?;
+        let switch = NodeSwitch::open(own.clone(), locations, routes, Arc::clone(clock)).await?;
         let (embedded, rados, refusal, slo) = (None, Some(engine), None, Some(slo));
-        let (switch, caches) = (Some(Arc::new(switch)), None);
-        let own = Onward::uncached(stack);
+        let (switch, caches) = (Some(Arc::new(switch)), Some(caches));
         Ok(Self { embedded, rados, refusal, slo, switch, caches, limits, own, target })
     }
 

@@ -365,15 +365,20 @@ impl ApplicationsTask {
             }
         }
         let objects: Vec<_> = objects.iter().map(ToString::to_string).collect();
-        let nodes = match self.switch.locations().rados() {
-            Some(_) => self.switch.router().gateways(),
-            None => self.switch.locations().nodes().values().cloned().collect(),
-        };
+        let nodes = self.nodes();
         let asked = nodes.iter().map(|node| {
             let objects = &objects;
             async move { Some((node.clone(), self.statistics(node, objects).await.ok()?)) }
         });
         join_all(asked).await.into_iter().flatten().collect()
+    }
+
+    /// The nodes with a switch.
+    fn nodes(&self) -> Vec<NodeName> {
+        match self.switch.locations().rados() {
+            Some(_) => self.switch.router().gateways(),
+            None => self.switch.locations().nodes().values().cloned().collect(),
+        }
     }
 
     async fn statistics(&self, node: &NodeName, objects: &[String]) -> Result<StatisticsByTarget> {
@@ -401,7 +406,8 @@ impl ApplicationsTask {
             return None;
         }
         let transport = self.switch.transport().ok()?;
-        let asked = self.switch.locations().nodes().values().map(|node| async move {
+        let nodes = self.nodes();
+        let asked = nodes.iter().map(|node| async move {
             let input = Bytes::new();
             let asked = transport.ask(node, ROUTE_SERVICE, "caches", input, STATISTICS_TIME);
             serde_json::from_slice::<CacheReport>(&asked.await.ok()?).ok()

@@ -1,4 +1,6 @@
-//! The part of the service `route` that keeps copies for the switches of other nodes.
+//! Requests of a switch about copies. If nodes keep the objects, they are the part of the service
+//! `route` that keeps copies for the switches of other nodes. On Ceph the router reaches the object
+//! with a copy as any other, so it asks nobody.
 //!
 //! | method | input | answer |
 //! | --- | --- | --- |
@@ -11,17 +13,20 @@
 //! a switch that has died changes no later copy, and a delayed write no later state of a copy.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{
-    ClassCall, Error, ErrorKind, ListRequest, ObjectId, ObjectName, Op, OpResult, Result, Store,
+    ClassCall, Error, ErrorKind, ListRequest, NodeName, ObjectId, ObjectName, Op, OpResult, Result,
+    Store,
 };
 use nacre_route::{COPIED_CLASS, CopyHead, CopyState};
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use crate::routes::NodeSwitch;
-use crate::routes::service::Question;
+use crate::routes::service::{Question, ROUTE_SERVICE};
 
 /// Names in one page of a [`CopyList`].
 const PAGE_NAMES: usize = 1024;
@@ -53,58 +58,9 @@ impl CopyStore {
         Self { switch }
     }
 
-    /// Serves a request about one copy.
+    /// Serves a request of another node about one copy.
     pub async fn serve(&self, method: &str, input: Bytes) -> Result<Bytes> {
-        let question = Question::decode(input)?;
-        let object: ObjectId = question.object.parse()?;
-        if !self.switch.locations().is_copy(&object) {
-            return Err(Error::denied("the object does not store a copy").on(&object));
-        }
-        match (method, question.span) {
-            ("copy-read", Some((start, end))) => {
-                let length = end.saturating_sub(start).min(MAX_REPLY_BYTES as u64);
-                self.read(&question, object, Op::Read { offset: start, length }).await
-            }
-            ("copy-read", None) => Err(Error::invalid("the request reads no bytes").on(&object)),
-            ("copy-write", _) => self.call(&question, object, "write").await,
-            ("copy-drop", _) => self.call(&question, object, "drop").await,
-            _ => Err(Error::unsupported(format!("no copy has the method {method:?}"))),
-        }
-    }
-
-    /// Reads header and bytes at once, so that both belong to one copy.
-    async fn read(&self, question: &Question, object: ObjectId, read: Op) -> Result<Bytes> {
-        let state = CopyState::decode(question.payload.clone())?;
-        let request = question.request(object.clone(), vec![Op::MapGetHeader, read])?;
-        let mut results = self.switch.base().submit(request).await?.results.into_iter();
-        let (Some(OpResult::Data(head)), Some(OpResult::Data(data))) =
-            (results.next(), results.next())
-        else {
-            return Err(Error::corrupt("the reply to a read of a copy has no data").on(&object));
-        };
-        match CopyHead::decode(head)?.serves(state) {
-            true => Ok(data),
-            false => {
-                Err(Error::stale("the target has another copy, or the copy another state")
-                    .on(&object))
-            }
-        }
-    }
-
-    async fn call(&self, question: &Question, object: ObjectId, method: &str) -> Result<Bytes> {
-        let call = ClassCall {
-            class: COPIED_CLASS.parse()?,
-            method: method.parse()?,
-            version: None,
-            input: question.payload.clone(),
-        };
-        let request = question.request(object, vec![Op::Call(call)])?;
-        match self.switch.base().submit(request).await {
-            Err(error) if method == "drop" && error.kind() == ErrorKind::NotFound => {
-                Ok(Bytes::new())
-            }
-            reply => reply.map(|_| Bytes::new()),
-        }
+        self.switch.serve_copy(method, &Question::decode(input)?).await
     }
 
     /// Lists the copies that this node keeps for a switch.
@@ -120,5 +76,91 @@ impl CopyStore {
         let home = |name: &ObjectName| name.as_str().strip_prefix(&prefix).map(str::to_owned);
         let next = listed.names.last().filter(|_| listed.more).map(ToString::to_string);
         Ok(CopyList { homes: listed.names.iter().filter_map(home).collect(), next })
+    }
+}
+
+impl NodeSwitch {
+    /// Sends a request about a copy to the node that keeps it.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is no answer in this time.
+    pub(super) async fn ask_keeper(
+        &self,
+        node: &NodeName,
+        method: &'static str,
+        question: &Question,
+        time: Duration,
+    ) -> Result<Bytes> {
+        if self.locations().rados().is_some() {
+            let served = timeout(time, self.serve_copy(method, question)).await;
+            return served.unwrap_or_else(|_| {
+                Err(Error::unavailable("the OSD with the copy does not answer"))
+            });
+        }
+        let transport = self.transport()?;
+        transport.ask(node, ROUTE_SERVICE, method, question.encode()?, time).await
+    }
+
+    /// Serves a request about one copy.
+    async fn serve_copy(&self, method: &str, question: &Question) -> Result<Bytes> {
+        let object: ObjectId = question.object.parse()?;
+        if !self.locations().is_copy(&object) {
+            return Err(Error::denied("the object does not store a copy").on(&object));
+        }
+        match (method, question.span) {
+            ("copy-read", Some((start, end))) => {
+                let length = end.saturating_sub(start).min(MAX_REPLY_BYTES as u64);
+                self.read_copy_here(question, object, Op::Read { offset: start, length }).await
+            }
+            ("copy-read", None) => Err(Error::invalid("the request reads no bytes").on(&object)),
+            ("copy-write", _) => self.call_copy(question, object, "write").await,
+            ("copy-drop", _) => self.call_copy(question, object, "drop").await,
+            _ => Err(Error::unsupported(format!("no copy has the method {method:?}"))),
+        }
+    }
+
+    /// Reads header and bytes at once, so that both belong to one copy.
+    async fn read_copy_here(
+        &self,
+        question: &Question,
+        object: ObjectId,
+        read: Op,
+    ) -> Result<Bytes> {
+        let state = CopyState::decode(question.payload.clone())?;
+        let request = question.request(object.clone(), vec![Op::MapGetHeader, read])?;
+        let mut results = self.base().submit(request).await?.results.into_iter();
+        let (Some(OpResult::Data(head)), Some(OpResult::Data(data))) =
+            (results.next(), results.next())
+        else {
+            return Err(Error::corrupt("the reply to a read of a copy has no data").on(&object));
+        };
+        match CopyHead::decode(head)?.serves(state) {
+            true => Ok(data),
+            false => {
+                Err(Error::stale("the target has another copy, or the copy another state")
+                    .on(&object))
+            }
+        }
+    }
+
+    async fn call_copy(
+        &self,
+        question: &Question,
+        object: ObjectId,
+        method: &str,
+    ) -> Result<Bytes> {
+        let call = ClassCall {
+            class: COPIED_CLASS.parse()?,
+            method: method.parse()?,
+            version: None,
+            input: question.payload.clone(),
+        };
+        let request = question.request(object, vec![Op::Call(call)])?;
+        match self.base().submit(request).await {
+            Err(error) if method == "drop" && error.kind() == ErrorKind::NotFound => {
+                Ok(Bytes::new())
+            }
+            reply => reply.map(|_| Bytes::new()),
+        }
     }
 }

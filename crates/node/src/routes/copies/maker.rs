@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use crate::routes::NodeSwitch;
 use crate::routes::background::background;
 use crate::routes::routed_locations::RoutedLocation;
-use crate::routes::service::{Question, ROUTE_SERVICE};
+use crate::routes::service::Question;
 use crate::routes::turns::Turn;
 
 /// The most bytes of a piece.
@@ -70,11 +70,11 @@ impl NodeSwitch {
 
     async fn try_to_copy(&self, making: &Making) -> Result<(MadeCopy, Turn), MakeFailure> {
         let object = &making.object;
-        let place =
-            self.locations().copy(object, &making.target).map_err(|error| match error.kind() {
-                ErrorKind::Invalid => MakeFailure::TooLarge,
-                _ => MakeFailure::Target,
-            })?;
+        let place = self.locations().copy(object, &making.target).await;
+        let place = place.map_err(|error| match error.kind() {
+            ErrorKind::Invalid => MakeFailure::TooLarge,
+            _ => MakeFailure::Target,
+        })?;
         let before = {
             let _turn = self.updates().turn(object).await;
             while_updates_wait(self.stat_copyable(object)).await?
@@ -91,7 +91,8 @@ impl NodeSwitch {
                 .await?;
                 let version = version.unwrap_or_default().max(before.version);
                 let is_it = stat.version == version && stat.size == copying.size;
-                let made = MadeCopy { stat, applied: copying.number };
+                let Copying { place, number: applied, .. } = copying;
+                let made = MadeCopy { stat, applied, stored_in: place.object };
                 return is_it.then_some((made, turn)).ok_or(MakeFailure::Changed);
             }
             drop(turn);
@@ -141,7 +142,7 @@ impl NodeSwitch {
             let (home, tag, size) = (making.object.clone(), making.tag, copying.size);
             let (number, data) = (copying.number, CopyData::Bytes(data));
             let write = CopyWrite { home, tag, number, size, offset, data };
-            let stored = self.ask_keeper(&copying.place, "copy-write", write.encode()).await;
+            let stored = self.change_copy(&copying.place, "copy-write", write.encode()).await;
             stored.map_err(|_| MakeFailure::Target)?;
             copying.number += 1;
             offset += length;
@@ -173,17 +174,16 @@ impl NodeSwitch {
         }
     }
 
-    /// Sends a request about a copy to the node that keeps it.
-    pub(super) async fn ask_keeper(
+    /// Changes a copy, as background work.
+    pub(super) async fn change_copy(
         &self,
         place: &RoutedLocation,
         method: &'static str,
         payload: Bytes,
     ) -> Result<()> {
         let header = background(place.object.clone(), Op::Stat)?.header;
-        let question = Question::new(self, &header, place, None, payload).encode()?;
-        let transport = self.transport()?;
-        transport.ask(&place.node, ROUTE_SERVICE, method, question, PIECE_TIME).await.map(drop)
+        let question = Question::new(self, &header, place, None, payload);
+        self.ask_keeper(&place.node, method, &question, PIECE_TIME).await.map(drop)
     }
 
     async fn background_stat(&self, object: &ObjectId) -> Result<ObjectStat> {

@@ -1,4 +1,8 @@
 //! The way of a request on an object that has copies, or may have some.
+//!
+//! On Ceph every change that the router routes counts as one of an object that may have copies, so
+//! that no copies are made while an earlier change may still happen
+//! ([`LateChanges`](crate::late_changes::LateChanges)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +17,9 @@ use nacre_route::{
 };
 
 use crate::completed::Completed;
+use crate::routes::concern::FreePass;
 use crate::routes::onward::same_for_all_bytes;
-use crate::routes::service::{Question, ROUTE_SERVICE};
+use crate::routes::service::Question;
 use crate::routes::{NodeSwitch, Onward};
 
 /// How long a target may take to answer a read of a copy. After that the read goes home, and the
@@ -68,10 +73,22 @@ impl NodeSwitch {
         onward: Onward,
         request: Request,
     ) -> Result<Reply> {
+        let is_change = request.ops.iter().any(Op::is_write);
+        if self.locations().rados().is_some() {
+            // Other gateways also forward IO on objects that this one only caches.
+            let pass = self.concern().now().pass_of_rules(&request.header.object);
+            if let Some(pass) = pass {
+                return self.submit_unconcerned(&onward.usual, request, pass).await;
+            }
+            if is_change {
+                let pass = self.uncopied(&request.header.object);
+                return self.change(onward, request, pass).await;
+            }
+        }
         if let Some(pass) = self.uncopied(&request.header.object) {
             return self.submit_by_rules(onward, request, Some(pass)).await;
         }
-        if request.ops.iter().any(Op::is_write) {
+        if is_change {
             return self.change_or_update(onward, request).await;
         }
         match request.ops.as_slice() {
@@ -91,12 +108,14 @@ impl NodeSwitch {
         self: &Arc<Self>,
         onward: Onward,
         request: Request,
+        pass: Option<FreePass>,
     ) -> Result<Reply> {
-        let change = ChangeInFlight::begin(self, &request.header.object);
+        let object = request.header.object.clone();
+        let change = ChangeInFlight::begin(self, &object);
         let switch = Arc::clone(self);
         Completed::of(async move {
-            let reply = switch.submit_by_rules(onward, request, None).await;
-            drop(change);
+            let reply = switch.submit_by_rules(onward, request, pass).await;
+            switch.release(object, &reply, change);
             reply
         })
         .await
@@ -109,16 +128,21 @@ impl NodeSwitch {
         request: Request,
         span: Option<Span>,
     ) -> Result<Reply> {
-        let planned = span.and_then(|span| Some((span, self.plan_read(&request, span)?)));
-        let Some((span, Planned { from, make, mut outstanding })) = planned else {
+        let planned = match (span, self.home_target(&request.header.object).await) {
+            (Some(span), Some(home)) => {
+                self.plan_read(&request, &home, span).map(|planned| (span, home, planned))
+            }
+            _ => None,
+        };
+        let Some((span, home, Planned { from, make, mut outstanding })) = planned else {
             return self.submit_by_rules(onward, request, None).await;
         };
         for making in make {
             tokio::spawn(Arc::clone(self).make_copy(making));
         }
-        if let ReadFrom::Copy { target, state, stat } = from {
+        if let ReadFrom::Copy { target, state, stat, stored_in } = from {
             let object = &request.header.object;
-            match self.read_copy(&request, &target, state, span).await {
+            match self.read_copy(&request, (&target, stored_in), state, span).await {
                 Ok(data) => {
                     self.core().copies.read_served(&target);
                     return Ok(reply(&request, data, stat));
@@ -126,7 +150,7 @@ impl NodeSwitch {
                 Err(why) => {
                     let now = self.now();
                     self.core().copies.read_failed(now, object, (&target, state), why);
-                    outstanding = self.outstanding_at_home();
+                    outstanding = self.outstanding_at_home(home);
                 }
             }
         }
@@ -137,26 +161,38 @@ impl NodeSwitch {
         reply
     }
 
-    fn outstanding_at_home(self: &Arc<Self>) -> Outstanding {
-        let mut core = self.core();
-        let target = core.copies.own().clone();
-        core.copies.read_began(&target);
-        Outstanding { switch: Arc::clone(self), target }
+    fn outstanding_at_home(self: &Arc<Self>, home: TargetName) -> Outstanding {
+        self.core().copies.read_began(&home);
+        Outstanding { switch: Arc::clone(self), target: home }
+    }
+
+    /// The target that holds an object: this node's, or the primary OSD. `None` if Ceph does not say
+    /// which OSD that is.
+    async fn home_target(&self, object: &ObjectId) -> Option<TargetName> {
+        match self.locations().rados() {
+            Some(locations) => locations.primary(object).await.ok(),
+            None => Some(self.locations().own().clone()),
+        }
     }
 
     /// Asks the state machine where a read goes. `None` if no rule with copies decides about all of
     /// its bytes.
-    fn plan_read(self: &Arc<Self>, request: &Request, span: Span) -> Option<Planned> {
+    fn plan_read(
+        self: &Arc<Self>,
+        request: &Request,
+        home: &TargetName,
+        span: Span,
+    ) -> Option<Planned> {
         let touch = Touch { operation: Operation::Read, span: Some(span) };
-        let io = Io::of(&request.header, None, None, touch);
+        let io = Io::of(&request.header, None, Some(home.clone()), touch);
         let (now, random) = (self.now(), self.random());
         let mut core = self.core();
         let core = &mut *core;
         core.switch.installed()?;
         let (rule, scatter) = scatter_of(core.switch.table(), &io)?;
-        let planned = core.copies.read(now, &io.object, scatter, random);
+        let planned = core.copies.read(now, (&io.object, home), scatter, random);
         let target = match &planned.from {
-            ReadFrom::Home => core.copies.own().clone(),
+            ReadFrom::Home => home.clone(),
             ReadFrom::Copy { target, .. } => {
                 core.tally.decided(rule, core.switch.table());
                 target.clone()
@@ -169,16 +205,17 @@ impl NodeSwitch {
     async fn read_copy(
         &self,
         request: &Request,
-        target: &TargetName,
+        (target, stored_in): (&TargetName, ObjectId),
         state: CopyState,
         span: Span,
     ) -> Result<Bytes, ReadFailure> {
+        if self.locations().has_moved(&stored_in, target) {
+            return Err(ReadFailure::Moved);
+        }
         let asked = async {
-            let place = self.locations().copy(&request.header.object, target)?;
-            let question = Question::new(self, &request.header, &place, Some(span), state.encode())
-                .encode()?;
-            let transport = self.transport()?;
-            transport.ask(&place.node, ROUTE_SERVICE, "copy-read", question, COPY_READ_TIME).await
+            let place = self.locations().copy_in(stored_in, target)?;
+            let question = Question::new(self, &request.header, &place, Some(span), state.encode());
+            self.ask_keeper(&place.node, "copy-read", &question, COPY_READ_TIME).await
         };
         asked.await.map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::Stale => ReadFailure::Lost,

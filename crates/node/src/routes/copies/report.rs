@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nacre_object::TargetName;
 use nacre_route::{Copies, CopySummary, Io, Operation, RuleTable};
 use serde::{Deserialize, Serialize};
 
@@ -57,16 +58,21 @@ pub struct CopyWay {
 }
 
 /// The targets among which a read is scattered, or whose copies get a write, if one rule scatters all
-/// of it.
-pub(in crate::routes) fn copy_ways(table: &RuleTable, copies: &Copies, io: &Io) -> Vec<CopyWay> {
+/// of it. `home` holds the object.
+pub(in crate::routes) fn copy_ways(
+    table: &RuleTable,
+    copies: &Copies,
+    io: &Io,
+    home: &TargetName,
+) -> Vec<CopyWay> {
     // Creates and deletes go to the home alone.
     if !matches!(io.operation, Operation::Read | Operation::Write) {
         return vec![];
     }
     let Some((_, scatter)) = scatter_of(table, io) else { return vec![] };
-    let way = |target: &nacre_object::TargetName| CopyWay {
+    let way = |target: &TargetName| CopyWay {
         target: target.to_string(),
-        is_current: copies.is_current(&io.object, target),
+        is_current: copies.is_current(&io.object, home, target),
     };
     scatter.among.iter().map(way).collect()
 }

@@ -3,13 +3,14 @@
 //!
 //! The state machine remembers most of them. The others are copies from before a restart, and
 //! copies that could not be dropped. To find these, the sweeper asks all other nodes which copies
-//! they keep for this one.
+//! they keep for this one. On Ceph the router looks through the pool of routed bytes. No other gateway
+//! has copies: before a gateway becomes the router, the former one is shut out.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_object::{Error, NodeName, Result, TargetName};
+use nacre_object::{Error, ListRequest, NodeName, ObjectId, Result, Store, TargetName};
 use nacre_route::{CopyDrop, CopyToDrop};
 use tokio::time::{Instant, sleep};
 
@@ -25,6 +26,9 @@ const DROPS_AT_ONCE: usize = 64;
 const SWEEP_REST: Duration = Duration::from_secs(3);
 /// How long a node may take to list some copies.
 const LIST_TIME: Duration = Duration::from_secs(5);
+/// How many names of the pool of routed bytes are looked at together. RADOS goes over the whole pool
+/// for each such page.
+const PAGE_NAMES: usize = 4096;
 
 /// Drops copies until the task is aborted.
 pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
@@ -47,10 +51,8 @@ pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
         let is_rested = swept_at.is_none_or(|at| at.elapsed() >= SWEEP_REST);
         if is_rested && switch.core().copies.take_sweep() {
             swept_at = Some(Instant::now());
-            for (target, node) in switch.locations().others() {
-                if switch.sweep(&target, &node).await.is_err() {
-                    switch.core().copies.not_dropped();
-                }
+            if switch.sweep_all().await.is_err() {
+                switch.core().copies.not_dropped();
             }
         }
     }
@@ -59,12 +61,50 @@ pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
 impl NodeSwitch {
     async fn drop_copy(&self, one: &CopyToDrop) {
         let dropped = async {
-            let place = self.locations().copy(&one.object, &one.target)?;
+            let place = match &one.stored_in {
+                Some(stored_in) => self.locations().copy_in(stored_in.clone(), &one.target)?,
+                None => self.locations().copy(&one.object, &one.target).await?,
+            };
             let drop = CopyDrop { tag: one.tag };
-            self.ask_keeper(&place, "copy-drop", drop.encode()).await
+            self.change_copy(&place, "copy-drop", drop.encode()).await
         };
         if dropped.await.is_err() {
             self.core().copies.not_dropped();
+        }
+    }
+
+    /// Drops the copies that this switch does not know. If a node does not answer, those of the others
+    /// are dropped nevertheless.
+    async fn sweep_all(&self) -> Result<()> {
+        if self.locations().rados().is_some() {
+            return self.sweep_pool().await;
+        }
+        let mut swept = Ok(());
+        for (target, node) in self.locations().others() {
+            swept = self.sweep(&target, &node).await.and(swept);
+        }
+        swept
+    }
+
+    /// Drops the copies in RADOS that this switch does not know.
+    async fn sweep_pool(&self) -> Result<()> {
+        let (pool, mut after) = (self.locations().pool(), None);
+        loop {
+            let (pool, prefix) = (pool.clone(), String::new());
+            let request = ListRequest { pool: pool.clone(), after, prefix, limit: PAGE_NAMES };
+            let listed = self.base().list(request).await?;
+            for name in &listed.names {
+                let stored_in = ObjectId::new(pool.clone(), name.clone());
+                let Some((home, target)) = self.locations().copied_in(&stored_in) else { continue };
+                let to_drop = self.core().copies.found(&home, &target, &stored_in);
+                if let Some(one) = to_drop {
+                    self.drop_copy(&one).await;
+                }
+            }
+            after = listed.names.last().cloned();
+            if !listed.more || after.is_none() {
+                return Ok(());
+            }
         }
     }
 
@@ -80,7 +120,9 @@ impl NodeSwitch {
             let answer = transport.ask(node, ROUTE_SERVICE, "copies", input, LIST_TIME).await?;
             let list: CopyList = serde_json::from_slice(&answer).map_err(malformed)?;
             for home in list.homes {
-                let to_drop = self.core().copies.found(&home.parse()?, target);
+                let home = home.parse()?;
+                let place = self.locations().copy(&home, target).await?;
+                let to_drop = self.core().copies.found(&home, target, &place.object);
                 if let Some(one) = to_drop {
                     self.drop_copy(&one).await;
                 }

@@ -12,6 +12,9 @@
 //!    read set, and the client gets its reply. Later confirmations are heard too.
 //!
 //! The home comes first, so no copy ever has a write that the home does not have.
+//!
+//! Gateways to Ceph refuse such rules. An update is over when the home has answered it, but Ceph may
+//! carry out a change that it has not answered ([`LateChanges`](crate::late_changes::LateChanges)).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,7 +33,7 @@ use tokio::time::timeout;
 
 use super::reads::scatter_of;
 use crate::completed::Completed;
-use crate::routes::service::{Question, ROUTE_SERVICE};
+use crate::routes::service::Question;
 use crate::routes::submission::CopiesAfter;
 use crate::routes::switch_core::Core;
 use crate::routes::turns::{Turn, Turns};
@@ -123,7 +126,7 @@ impl NodeSwitch {
         match Update::of(&request).filter(is_scattered) {
             // It runs to its end even if the caller gives up, because copies wait for it.
             Some(update) => Completed::of(Arc::clone(self).update(onward, request, update)).await,
-            None => self.change(onward, request).await,
+            None => self.change(onward, request, None).await,
         }
     }
 
@@ -138,7 +141,7 @@ impl NodeSwitch {
         let Some((mut in_flight, copies)) = UpdateInFlight::begin(&self, &request, &update) else {
             // The rules have changed meanwhile.
             drop(turn);
-            return self.change(onward, request).await;
+            return self.change(onward, request, None).await;
         };
         let reply = self.update_home(onward, request).await?;
         let send = |copy| self.send_update(&header, copy);
@@ -204,11 +207,9 @@ impl NodeSwitch {
     /// Sends an update to a copy, and tells the state machine how it went.
     async fn update_copy(&self, header: &IoHeader, update: &CopyUpdate) -> bool {
         let asked = async {
-            let place = self.locations().copy(&header.object, &update.target)?;
-            let input =
-                Question::new(self, header, &place, None, update.write.encode()).encode()?;
-            let transport = self.transport()?;
-            transport.ask(&place.node, ROUTE_SERVICE, "copy-write", input, UPDATE_TIME).await
+            let place = self.locations().copy_in(update.stored_in.clone(), &update.target)?;
+            let question = Question::new(self, header, &place, None, update.write.encode());
+            self.ask_keeper(&place.node, "copy-write", &question, UPDATE_TIME).await
         };
         let failure = match timeout(UPDATE_TIME, asked).await {
             Ok(Ok(_)) => None,

@@ -17,6 +17,13 @@ use crate::lease::{Lease, LeaseState, LeaseTimes};
 /// is replaced, even if the Ceph cluster was slow.
 const LEASE_TIMES: LeaseTimes =
     LeaseTimes { beat: Duration::from_secs(1), patience: Duration::from_secs(5) };
+/// How long after the beginning of a beat the router may answer reads from its cache. Others wait for
+/// the whole patience after they have seen the beat, by clocks that may run faster by a fifth.
+const CACHE_LEASE: Duration = Duration::from_secs(4);
+
+const _: () = assert!(CACHE_LEASE.as_millis() * 5 / 4 <= LEASE_TIMES.patience.as_millis());
+const _: () = assert!(CACHE_LEASE.as_millis() >= 3 * LEASE_TIMES.beat.as_millis());
+
 /// How often a gateway looks at the lease.
 const LOOK_AT_LEASE: Duration = Duration::from_millis(500);
 /// How long the cluster log may take to store an event.
@@ -28,13 +35,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 enum Claim {
     This,
     Other,
-    /// None, because there are no rules and never were.
+    /// None, because there are neither rules nor caches and never were.
     Unused,
 }
 
 impl Gateways {
     /// Returns once this gateway is the router, and no former router can change anything. Waits
-    /// while there are no rules and no routed bytes.
+    /// while there are no rules, no caches and no routed bytes.
     pub(super) async fn claim(&self, mut states: watch::Receiver<RouteState>, in_force: &InForce) {
         let mut lease = Lease::new(self.me.clone(), LEASE_TIMES);
         loop {
@@ -63,7 +70,8 @@ impl Gateways {
         states: &mut watch::Receiver<RouteState>,
     ) -> Result<Claim> {
         let known = self.registry.read().await?;
-        if known.router.is_none() && states.borrow_and_update().applications.is_empty() {
+        let is_needed = states.borrow_and_update().needs_router();
+        if known.router.is_none() && !is_needed {
             return Ok(Claim::Unused);
         }
         match lease.look(self.clock.monotonic(), &known.map)? {
@@ -159,7 +167,11 @@ impl Gateways {
         if let LeaseState::Mine { is_beat_due: true } =
             lease.look(self.clock.monotonic(), &known.map)?
         {
+            let began = self.clock.monotonic();
             self.registry.update(|known| Ok(vec![lease.beat(&known.map)?])).await?;
+            if let Some(lease) = self.caches.lease() {
+                lease.lasts_until(began + CACHE_LEASE);
+            }
         }
         Ok(())
     }

@@ -176,7 +176,7 @@ pub(in super::super) async fn answer(switch: &Arc<NodeSwitch>, input: Bytes) -> 
     if !switch.router().is_this() {
         return Err(Error::stale("this gateway routes no IO").on(&request.header.object));
     }
-    let reply = switch.submit_here(Onward::uncached(switch.base().clone()), request).await?;
+    let reply = switch.submit_here(switch.own().clone(), request).await?;
     let mut output = Vec::new();
     encode::reply(reply).encode(&mut output).map_err(|cause| Error::invalid(cause.to_string()))?;
     Ok(Bytes::from(output))

@@ -1,13 +1,13 @@
 //! `Gateways`: a gateway among the others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nacre_clock::Clock;
-use nacre_object::{NodeName, Result};
+use nacre_object::{NodeName, PoolName, Result};
 use nacre_rados::RadosEngine;
 use nacre_registry::{Events, Maps};
 use nacre_route::{ObjectMatch, Record, Rule};
@@ -20,6 +20,7 @@ use super::super::in_force::InForce;
 use super::super::record;
 use super::super::state::{RouteMap, RouteState};
 use super::registry::{GatewayEntry, GatewayRegistry, Registered, remove_gateway, set_gateway};
+use crate::cache::NodeCache;
 use crate::lease::LeaseHolder;
 
 /// The pause after a failed step, and between two looks at the map of gateways while there are
@@ -36,6 +37,7 @@ pub(crate) struct Gateways {
     pub(super) address: String,
     pub(super) engine: RadosEngine,
     pub(super) switch: Arc<NodeSwitch>,
+    pub(super) caches: Arc<NodeCache>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) events: Events,
     routes: RouteMap,
@@ -57,7 +59,7 @@ impl Gateways {
     /// `Unavailable`; `Corrupt` if a map or the record of the rules is malformed.
     pub async fn join(
         engine: RadosEngine,
-        switch: Arc<NodeSwitch>,
+        (switch, caches): (Arc<NodeSwitch>, Arc<NodeCache>),
         (maps, events): (Maps, Events),
         me: (NodeName, u64),
         clock: Arc<dyn Clock>,
@@ -69,6 +71,7 @@ impl Gateways {
             address: engine.address().await?,
             engine,
             switch,
+            caches,
             clock,
             events,
             routes: RouteMap::new(maps),
@@ -127,11 +130,20 @@ impl Gateways {
         record::load(self.switch.base(), &object, self.switch.name()).await
     }
 
-    /// Makes the switch look at the IO that these rules concern, and at that which it looked at
-    /// before.
+    /// Puts the settings of caches of an epoch in force. Only the router calls this, once the gateways
+    /// agree on the epoch.
+    ///
+    /// # Errors
+    /// `Invalid` for settings out of bounds; those before then stay in force.
+    pub fn apply_caches(&self, state: &RouteState) -> Result<u64> {
+        self.caches.apply(state.epoch, state.caches.clone()).map(|()| state.epoch)
+    }
+
+    /// Makes the switch look at the IO that these rules and caches concern, and at that which it
+    /// looked at before.
     async fn concern(&self, retained: &mut Retained, state: &RouteState) -> Result<()> {
-        let insertions = state.insertions_by_home()?;
-        retained.add(&insertions);
+        retained.add(&state.insertions_by_home()?, state.cached_pools()?);
+        self.switch.concern().set_cached(retained.cached.clone());
         let record = self.record().await?;
         self.switch.look_at(&record, &retained.insertions()).await;
         Ok(())
@@ -206,8 +218,8 @@ impl Gateways {
     }
 
     /// Notes which gateway is the router. Once the router applies the present epoch, IO that only
-    /// earlier rules concern need not be forwarded any more. Returns whether there are rules, or
-    /// ever were.
+    /// earlier rules and caches concern need not be forwarded any more. Returns whether there are
+    /// rules or caches, or ever were.
     async fn look_at_router(
         &self,
         retained: &mut Retained,
@@ -218,31 +230,37 @@ impl Gateways {
         let known = self.read_registry().await?;
         let router = known.router.as_ref().map(|router| router.node.parse()).transpose()?;
         self.switch.router().note_other(router);
-        let is_unused = known.router.is_none() && state.applications.is_empty();
+        let is_unused = known.router.is_none() && !state.needs_router();
         let is_applied =
             known.serving_router().is_some_and(|router| router.applied >= state.epoch) || is_unused;
         if is_applied && in_force.progress().rules_epoch != state.epoch {
             *retained = Retained::default();
             self.concern(retained, &state).await?;
             in_force.note_rules(state.epoch);
+            in_force.note_caches(Ok(state.epoch));
         }
         Ok(!is_unused)
     }
 }
 
-/// The rules of all epochs that this gateway has acknowledged and the router may still install: one
-/// rule for each set of objects, because only the objects matter.
+/// The rules and the cached pools of all epochs that this gateway has acknowledged and the router may
+/// still apply.
 #[derive(Debug, Clone, Default)]
-struct Retained(HashMap<ObjectMatch, Rule>);
+struct Retained {
+    /// One rule for each set of objects, because only the objects matter.
+    rules: HashMap<ObjectMatch, Rule>,
+    cached: BTreeSet<PoolName>,
+}
 
 impl Retained {
-    fn add(&mut self, insertions: &[Vec<Rule>]) {
+    fn add(&mut self, insertions: &[Vec<Rule>], cached: BTreeSet<PoolName>) {
         for rule in insertions.iter().flatten() {
-            self.0.entry(rule.header.object.clone()).or_insert_with(|| rule.clone());
+            self.rules.entry(rule.header.object.clone()).or_insert_with(|| rule.clone());
         }
+        self.cached.extend(cached);
     }
 
     fn insertions(&self) -> [Vec<Rule>; 1] {
-        [self.0.values().cloned().collect()]
+        [self.rules.values().cloned().collect()]
     }
 }

@@ -1,6 +1,7 @@
 //! Routes on gateways to Ceph. RADOS keeps all objects, and every gateway can reach all of them. So
-//! one gateway, the *router*, decides about all IO that rules concern. The other gateways forward
-//! such IO to it. All other IO goes straight to RADOS.
+//! one gateway, the *router*, decides about all IO that rules concern, and caches reads. The other
+//! gateways forward to it such IO, and all IO on objects of cached pools. All other IO goes straight
+//! to RADOS.
 //!
 //! 1. [`registry`]: the map `route-gateways` names the gateways and the router.
 //! 2. [`membership`]: a gateway enters the map before it serves. It follows the map `routes`, and
@@ -11,9 +12,10 @@
 //!
 //! # Invariants
 //!
-//! - The router installs the rules of an epoch only after every other gateway has acknowledged this
-//!   epoch, or has been shut out of the Ceph cluster. So no gateway passes IO to RADOS that a rule
-//!   sends elsewhere.
+//! - The router installs the rules of an epoch, and caches the pools of its settings, only after every
+//!   other gateway has acknowledged this epoch, or has been shut out of the Ceph cluster. So no gateway
+//!   passes IO to RADOS that a rule sends elsewhere, and no change passes the cache by.
+//! - A router that may have been replaced answers nothing from its cache (`cache/router_lease.rs`).
 //! - Before a router serves, no operation of a former router can have an effect any more
 //!   ([`RadosEngine::shut_out`](nacre_rados::RadosEngine::shut_out)).
 //! - A gateway that was shut out ends, and is started anew with a new connection.

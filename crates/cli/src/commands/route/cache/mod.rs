@@ -17,6 +17,11 @@ use super::wait::{Committed, WaitArgument};
 use crate::commands::slo::size;
 use crate::out::{Out, note};
 
+/// What a cache of a gateway to Ceph does not notice.
+const BEHIND_THE_CACHE: &str = "only changes through nacre's gateways are noticed: if a client of the \
+     Ceph cluster changes objects of these pools by itself, for example with librados or the command \
+     rados, cached reads return the bytes from before";
+
 /// Caches of reads.
 #[derive(Debug, Subcommand)]
 pub enum CacheCommand {
@@ -89,6 +94,9 @@ pub(super) async fn run(
         C::On(arguments) => {
             let settings = arguments.settings(cluster).await?;
             let epoch = map.set_caches(Some(&settings)).await?;
+            if file.engine().is_some() {
+                note(BEHIND_THE_CACHE);
+            }
             Committed { file, wait: arguments.wait, epoch }.of_cache_settings(out).await
         }
         C::Off { wait } => {

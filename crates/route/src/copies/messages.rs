@@ -1,4 +1,4 @@
-//! What the runtime and [`Copies`](super::Copies) tell each other.
+//! What the state machine of copies and its runtime tell each other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,6 +39,8 @@ pub enum ReadFrom {
         state: CopyState,
         /// What `stat` answers about the object.
         stat: ObjectStat,
+        /// The object that stores the copy.
+        stored_in: ObjectId,
     },
 }
 
@@ -63,12 +65,14 @@ pub struct PlannedRead {
 }
 
 /// A copy that the runtime has made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MadeCopy {
     /// The `stat` of its object at the home.
     pub stat: ObjectStat,
     /// How many writes the copy has applied.
     pub applied: u64,
+    /// The object that stores the copy.
+    pub stored_in: ObjectId,
 }
 
 /// Why a copy was not made.
@@ -87,6 +91,8 @@ pub enum MakeFailure {
 pub enum ReadFailure {
     /// The target does not have the copy any more.
     Lost,
+    /// The copy is at another target now.
+    Moved,
     /// The target did not answer, or cannot read.
     Target,
 }
@@ -100,6 +106,8 @@ pub struct CopyToDrop {
     pub target: TargetName,
     /// The copy. Later copies stay.
     pub tag: CopyTag,
+    /// The object that stores the copy, if it is known.
+    pub stored_in: Option<ObjectId>,
 }
 
 /// The copies at present, for reports.
