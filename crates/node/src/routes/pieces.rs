@@ -153,8 +153,8 @@ impl PieceWork {
     ) -> Result<(Outcome, Result<Reply>)> {
         let object = &self.request.header.object;
         let place = destination.map_or(Ok(None), |to| switch.locations().place(object, to))?;
-        let is_kept = switch.core().kept.about(object).is_some();
-        if is_kept && self.ops.of(&self.request).iter().any(Op::is_write) {
+        let is_change = self.ops.of(&self.request).iter().any(Op::is_write);
+        if is_change && switch.core().kept.about(object).is_some() {
             return self.keep_and_write(switch, place.is_some()).await;
         }
         let [op] = self.ops.of(&self.request) else {

@@ -102,13 +102,7 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
             .then_some(("versions take no options", "leave the options out"));
     }
     if matches!(rule.destination, Destination::Snapshots(_)) {
-        let Header { source, operations, span, .. } = &rule.header;
-        let is_for_all =
-            (source, *operations, *span) == (&SourceMatch::Any, Operations::ALL, Span::WHOLE);
-        return (!is_for_all || rule.options != Options::default()).then_some((
-            "a snapshot is of whole objects, whoever changes them",
-            "write the rule as: * * POOL/PREFIX* -> snapshots NAME,NAME",
-        ));
+        return unsupported_snapshots(rule);
     }
     if let Destination::Controller(ask) = rule.destination {
         return unsupported_controller(rule, ask);
@@ -116,6 +110,22 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if let Destination::Waypoint(layer) = &rule.destination {
         return unsupported_waypoint(rule, layer);
     }
+    unsupported_elsewhere(rule).or_else(|| unsupported_options(rule))
+}
+
+/// Says why nodes cannot execute a rule that keeps snapshots, with a hint; `None` if they can.
+fn unsupported_snapshots(rule: &Rule) -> Option<(&'static str, &'static str)> {
+    let Header { source, operations, span, .. } = &rule.header;
+    let is_for_all =
+        (source, *operations, *span) == (&SourceMatch::Any, Operations::ALL, Span::WHOLE);
+    (!is_for_all || rule.options != Options::default()).then_some((
+        "a snapshot is of whole objects, whoever changes them",
+        "write the rule as: * * POOL/PREFIX* -> snapshots NAME,NAME",
+    ))
+}
+
+/// Says why nodes cannot send the bytes of a rule to its destination, with a hint; `None` if they can.
+fn unsupported_elsewhere(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if Operations::of([Operation::Write]) != Some(rule.header.operations) {
         return Some((
             "only writes are sent elsewhere; reads follow them, creates and deletes stay at home",
@@ -123,26 +133,27 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
         ));
     }
     match &rule.destination {
-        Destination::Target(_) | Destination::Program(_) => {}
-        Destination::Pool(pool) if pool.as_str() == ROUTED_POOL => {}
+        Destination::Target(_) | Destination::Program(_) => None,
+        Destination::Pool(pool) if pool.as_str() == ROUTED_POOL => None,
         Destination::Object(object)
             if object.pool.as_str() == ROUTED_POOL
                 && object.name.as_str().starts_with(NAMED_OBJECTS) =>
         {
-            if !matches!(rule.header.object, ObjectMatch::Exact(_)) {
-                return Some((
-                    "bytes of several objects would meet in one",
-                    "name one object, or send the bytes to a target or the pool nacre.routed",
-                ));
-            }
+            (!matches!(rule.header.object, ObjectMatch::Exact(_))).then_some((
+                "bytes of several objects would meet in one",
+                "name one object, or send the bytes to a target or the pool nacre.routed",
+            ))
         }
-        _ => {
-            return Some((
-                "routed bytes must lie in the pool nacre.routed, where clients cannot write",
-                "use target TARGET, pool nacre.routed, or object nacre.routed/named/NAME",
-            ));
-        }
+        _ => Some((
+            "routed bytes must lie in the pool nacre.routed, where clients cannot write",
+            "use target TARGET, pool nacre.routed, or object nacre.routed/named/NAME",
+        )),
     }
+}
+
+/// Says why nodes cannot execute the options of a rule that sends writes elsewhere, with a hint; `None`
+/// if they can.
+fn unsupported_options(rule: &Rule) -> Option<(&'static str, &'static str)> {
     let Options { follow, has_direct_reads, is_at_rest, .. } = rule.options;
     let is_program = matches!(rule.destination, Destination::Program(_));
     if is_at_rest && (is_program || rule.header.source != SourceMatch::Any) {
