@@ -16,6 +16,7 @@ mod balancer_model;
 mod balancer_tick;
 mod bare_tree;
 mod bench;
+mod block_reads;
 mod brados_call;
 mod brados_choose;
 mod brados_compile;

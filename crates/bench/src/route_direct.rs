@@ -4,14 +4,13 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
-use nacre::{Cluster, ClusterFile, ConnectOptions, Object};
-use nacre_clock::Random;
+use nacre::{Cluster, ClusterFile, ConnectOptions};
 use nacre_object::{Error, ObjectId, Result};
 
 use crate::bench::Setup;
+use crate::block_reads::{OBJECT_BYTES, READ_BYTES, content, read_blocks};
 use crate::figure::{Better, Figure};
-use crate::load::{self, Runs, in_turn};
+use crate::load::{Runs, in_turn};
 use crate::route_recover::nacre;
 use crate::scratch::{self, ScratchCluster};
 
@@ -21,8 +20,6 @@ const HOME: &str = "storage.0";
 /// The target that keeps their bytes.
 const AWAY: &str = "storage.1";
 const OBJECTS: usize = 16;
-const OBJECT_BYTES: usize = 64 * 1024;
-const READ_BYTES: u64 = 4096;
 /// Enough readers to keep the processors busy.
 const READERS: usize = 32;
 
@@ -68,7 +65,7 @@ async fn measure(setup: &Setup, folder: &Path, cluster: &ScratchCluster) -> Resu
             let objects = &objects[side as usize];
             for (readers, runs) in [1, READERS].into_iter().zip(&mut runs) {
                 let before = direct_reads(setup, folder).await?;
-                let outcome = read_all(setup, readers, objects).await?;
+                let outcome = read_blocks(readers, setup.span, objects).await?;
                 let direct = direct_reads(setup, folder).await? - before;
                 let least = (outcome.rate * setup.span.as_secs_f64() * 0.9) as u64;
                 if side == Side::Direct && direct < least {
@@ -91,7 +88,7 @@ async fn routed_objects(client: &Cluster) -> Result<Vec<ObjectId>> {
         if client.locate(&id).as_str() != HOME {
             continue;
         }
-        client.object(&id).await?.write(0, Bytes::from(vec![7; OBJECT_BYTES])).await?;
+        client.object(&id).await?.write(0, content(OBJECT_BYTES)).await?;
         objects.push(id);
         if objects.len() == OBJECTS {
             break;
@@ -118,24 +115,4 @@ async fn direct_reads(setup: &Setup, folder: &Path) -> Result<u64> {
         .map_err(|error| Error::corrupt(format!("the status of routes cannot be read: {error}")))?;
     let of_away = status.as_array().and_then(|all| all.iter().find(|one| one["target"] == AWAY));
     Ok(of_away.and_then(|one| one["direct_reads"].as_u64()).unwrap_or(0))
-}
-
-/// Reads blocks of the objects at random.
-async fn read_all(setup: &Setup, readers: usize, objects: &[Object]) -> Result<load::Outcome> {
-    let blocks = OBJECT_BYTES as u64 / READ_BYTES;
-    load::run(readers, setup.span, |reader| {
-        let (objects, mut random) = (objects.to_vec(), Random::seeded(reader as u64));
-        move |_| {
-            let object = objects[random.below(OBJECTS as u64) as usize].clone();
-            let offset = READ_BYTES * random.below(blocks);
-            async move {
-                let data = object.read(offset, READ_BYTES).await?;
-                match data.len() as u64 == READ_BYTES && data.iter().all(|byte| *byte == 7) {
-                    true => Ok(()),
-                    false => Err(Error::corrupt("a read returned other bytes").on(object.id())),
-                }
-            }
-        }
-    })
-    .await
 }

@@ -14,15 +14,15 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::{try_join, try_join_all};
 use nacre::Object;
-use nacre_clock::{Clock, Random, SystemClock};
+use nacre_clock::{Clock, SystemClock};
 use nacre_node::RouteStatus;
 use nacre_object::{Error, ObjectId, Result, TargetName};
 use nacre_terminal::out::note;
 
 use crate::bench::Setup;
+use crate::block_reads::{OBJECT_BYTES, READ_BYTES, content, read_blocks};
 use crate::figure::{Better, Figure};
 use crate::load::{self, in_turn, median};
 use crate::route_recover::nacre;
@@ -34,8 +34,6 @@ const OBJECTS: usize = 16;
 /// So many of them are written in the second figure, and so often a second.
 const WRITTEN: usize = 4;
 const WRITES_A_SECOND: f64 = 20.0;
-const OBJECT_BYTES: usize = 64 * 1024;
-const READ_BYTES: u64 = 4096;
 /// Enough readers to keep both targets busy.
 const READERS: usize = 64;
 /// How many requests a second each target serves.
@@ -163,7 +161,7 @@ async fn hot_objects(bed: &TargetBed, home: &TargetName) -> Result<Vec<Object>> 
             continue;
         }
         let object = bed.client.object(&id).await?;
-        object.write_full(Bytes::from(vec![7; OBJECT_BYTES])).await?;
+        object.write_full(content(OBJECT_BYTES)).await?;
         objects.push(object);
         if objects.len() == OBJECTS {
             break;
@@ -211,22 +209,7 @@ async fn until_copied(setup: &Setup, bed: &TargetBed, objects: &[Object]) -> Res
 
 /// Reads objects at random, and returns the reads a second.
 async fn read_all(setup: &Setup, objects: &[Object]) -> Result<f64> {
-    let blocks = OBJECT_BYTES as u64 / READ_BYTES;
-    let outcome = load::run(READERS, setup.span, |worker| {
-        let (objects, mut random) = (objects.to_vec(), Random::seeded(worker as u64));
-        move |_| {
-            let object = objects[random.below(objects.len() as u64) as usize].clone();
-            let offset = READ_BYTES * random.below(blocks);
-            async move {
-                let data = object.read(offset, READ_BYTES).await?;
-                match data.len() as u64 == READ_BYTES && data.iter().all(|byte| *byte == 7) {
-                    true => Ok(()),
-                    false => Err(Error::corrupt("a read returned other bytes").on(object.id())),
-                }
-            }
-        }
-    });
-    Ok(outcome.await?.rate)
+    Ok(read_blocks(READERS, setup.span, objects).await?.rate)
 }
 
 /// Writes each object [`WRITES_A_SECOND`] times a second, and returns the writes a second.
@@ -236,7 +219,7 @@ async fn write_all(setup: &Setup, objects: &[Object]) -> Result<f64> {
         let object = objects[worker].clone();
         move |_| {
             let object = object.clone();
-            async move { object.write(0, Bytes::from(vec![7; READ_BYTES as usize])).await }
+            async move { object.write(0, content(READ_BYTES as usize)).await }
         }
     });
     Ok(outcome.await?.rate)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::routes::{cluster, number, places, put, rules, status};
+use common::routes::{cluster, kill_in_turn, number, places, put, rules, status};
 use common::{RunningCluster, kill, shipped};
 use nacre::{Cluster, ClusterFile, ErrorKind, Object, Sessions};
 use nacre_conformance::wait::{eventually, eventually_blocking};
@@ -294,22 +294,7 @@ async fn every_read_sees_the_last_acknowledged_write_when_nodes_with_copies_are_
         };
         copied("a copy is made and read");
         copied("a copy of a later state is made and read");
-        kill(cluster.pid_of(&away).unwrap());
-        worked("work goes on after the node with the copy was killed");
-        eventually_blocking("the node is back", || status(&cluster, &home).is_some());
-        copied("a copy is made again");
-        kill(cluster.pid_of(&home).unwrap());
-        worked("work goes on after the home was killed");
-        eventually_blocking("the home is back", || status(&cluster, &home).is_some());
-        copied("the started switch makes copies");
-        let (first, second) = (cluster.pid_of(&home).unwrap(), cluster.pid_of(&away).unwrap());
-        kill(first);
-        kill(second);
-        worked("work goes on after both were killed at once");
-        eventually_blocking("both are back", || {
-            status(&cluster, &home).is_some() && status(&cluster, &away).is_some()
-        });
-        copied("copies are made after both were killed");
+        kill_in_turn(&cluster, (&home, &away), worked, copied);
         watched.is_over.store(true, Ordering::SeqCst);
         (folder, cluster)
     });

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::routes::{cluster, places, put, status};
-use common::{RunningCluster, kill, suspend};
+use common::routes::{cluster, kill_in_turn, places, put, status};
+use common::{RunningCluster, suspend};
 use nacre::{Cluster, ErrorKind, Object};
 use nacre_conformance::wait::{eventually, eventually_blocking};
 use rustix::process::{Signal, kill_process};
@@ -227,22 +227,7 @@ async fn every_read_sees_the_last_acknowledged_write(take: &str) {
         worked("work goes on while a node with a copy is paused");
         kill_process(paused, Signal::CONT).unwrap();
         copied("the copy of the paused node is current again under writes");
-        kill(cluster.pid_of(&away).unwrap());
-        worked("work goes on after the node with the copy was killed");
-        eventually_blocking("the node is back", || status(&cluster, &away).is_some());
-        copied("its copy is current again under writes");
-        kill(cluster.pid_of(&home).unwrap());
-        worked("work goes on after the home was killed");
-        eventually_blocking("the home is back", || status(&cluster, &home).is_some());
-        copied("the started switch makes copies under writes");
-        let (first, second) = (cluster.pid_of(&home).unwrap(), cluster.pid_of(&away).unwrap());
-        kill(first);
-        kill(second);
-        worked("work goes on after both were killed at once");
-        eventually_blocking("both are back", || {
-            status(&cluster, &home).is_some() && status(&cluster, &away).is_some()
-        });
-        copied("copies are current after both were killed");
+        kill_in_turn(&cluster, (&home, &away), worked, copied);
         watched.is_over.store(true, Ordering::SeqCst);
         (folder, cluster)
     });

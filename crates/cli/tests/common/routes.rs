@@ -12,7 +12,7 @@ use nacre_object::ObjectId;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::RunningCluster;
+use super::{RunningCluster, kill};
 
 /// The bytes of a write.
 const BLOCK: usize = 1024;
@@ -55,6 +55,31 @@ pub fn wait_until_home(cluster: &RunningCluster, target: &str) {
         number(status.as_ref(), "routed_bytes") == Some(0)
             && number(status.as_ref(), "in_doubt") == Some(0)
     });
+}
+
+/// Kills the node `away`, which has copies, then the node `home`, then both at once. `worked` waits until
+/// clients have worked on, and `copied` until a copy is current and read.
+pub fn kill_in_turn(
+    cluster: &RunningCluster,
+    (home, away): (&str, &str),
+    worked: impl Fn(&str),
+    copied: impl Fn(&str),
+) {
+    let is_back = |node: &str| status(cluster, node).is_some();
+    kill(cluster.pid_of(away).unwrap());
+    worked("work goes on after the node with the copy was killed");
+    eventually_blocking("the node is back", || is_back(away));
+    copied("a copy is current again");
+    kill(cluster.pid_of(home).unwrap());
+    worked("work goes on after the home was killed");
+    eventually_blocking("the home is back", || is_back(home));
+    copied("the started switch makes copies");
+    let (first, second) = (cluster.pid_of(home).unwrap(), cluster.pid_of(away).unwrap());
+    kill(first);
+    kill(second);
+    worked("work goes on after both were killed at once");
+    eventually_blocking("both are back", || is_back(home) && is_back(away));
+    copied("copies are current after both were killed");
 }
 
 /// Finds objects of one target, and another target to which a rule can send their bytes. The map of
