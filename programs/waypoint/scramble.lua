@@ -6,8 +6,8 @@
 -- The rule that names it is about all reads and writes of its objects:
 --   * rw data/secret/* -> waypoint scramble
 --
--- Each byte is combined with one that depends on its offset. Doing that twice restores the byte, so
--- both functions do the same. Put a program with a key of your own under a name of its own: bytes
+-- The program combines each byte with a second byte (exclusive or). The second byte depends on the offset.
+-- Doing this twice restores the byte, so both functions do the same. Put a program with a key of your own under a name of its own: bytes
 -- that one program has stored can only be read by the same program.
 
 local KEY = 0x5f3759df

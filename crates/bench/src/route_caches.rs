@@ -56,7 +56,8 @@ const OBJECT_BYTES: u64 = 1 << 20;
 const CACHE_BYTES: u64 = 24 << 20;
 /// How many requests a second the simulated device serves.
 const DEVICE_RATE: f64 = 1000.0;
-/// The same on Ceph: an OSD needs more of the processors for each request.
+/// How many requests a second the simulated device serves on Ceph. They are fewer, because an OSD needs
+/// more processor time for a request.
 const DEVICE_RATE_ON_CEPH: f64 = 250.0;
 /// On Ceph the objects are so many times fewer, and the cache so many times smaller. So it takes as long as
 /// on nodes to read all of them.

@@ -1,9 +1,9 @@
 //! Routes: rules decide to which object, target or layer a node sends each IO (sRoute, FAST 2016).
 //! Nodes and gateways use it.
 //!
-//! A rule may leave the decision to a program in Luau ([`RouteProgram`], feature `programs`). Other
-//! programs make the rules of whole applications ([`ControlProgram`]), or are stages that IO passes
-//! on its way ([`WaypointProgram`]).
+//! A rule may leave the decision to a program in Luau ([`RouteProgram`], feature `programs`). A
+//! second kind of program makes the rules of whole applications ([`ControlProgram`]). A third kind is a
+//! stage that IO passes on its way ([`WaypointProgram`]).
 //!
 //! **Invariant:** this crate only decides. It performs no IO, and reads no clock and no randomness.
 

@@ -32,7 +32,7 @@ pub struct Topology {
     /// The layers that pass each write on before they answer it. So a read that bypasses such a
     /// layer misses no write.
     pub write_through: BTreeSet<LayerName>,
-    /// The layers that re-encode bytes. A read must pass the same ones as the write of its bytes.
+    /// The layers that re-encode bytes. A read must pass the same layers as the write of its bytes did.
     pub encoding: BTreeSet<LayerName>,
     /// The programs, each with the destinations that it declares.
     pub programs: BTreeMap<ProgramName, Vec<Destination>>,

@@ -20,7 +20,8 @@ pub enum Content {
         /// Whether it has the mark of the waypoint.
         is_marked: bool,
     },
-    /// They are as clients wrote them: the object had bytes before it met the waypoint.
+    /// The bytes are not encoded, because the object had bytes before a rule sent its IO through a
+    /// waypoint.
     Plain {
         /// How many bytes.
         end: u64,

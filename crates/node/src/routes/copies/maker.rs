@@ -4,7 +4,7 @@
 //! The pieces are read between two `stat`s. If both show the same version and size, the pieces
 //! belong to one state of the object. The state machine knows whether a change has begun meanwhile.
 //!
-//! Updates (plain writes that are applied to copies) may go on meanwhile. The state machine remembers
+//! While a copy is made, updates (plain writes that are applied to copies) go on. The state machine remembers
 //! which bytes they change, and the maker copies these again. When few are left, updates wait until
 //! the maker has copied them, so that the copy has the bytes of one state.
 

@@ -166,8 +166,8 @@ impl NodeSwitch {
         Outstanding { switch: Arc::clone(self), target: home }
     }
 
-    /// The target that holds an object: this node's, or the primary OSD. `None` if Ceph does not say
-    /// which OSD that is.
+    /// The target that is the home of an object: the target of this node, or on Ceph the object's primary
+    /// OSD. `None` if Ceph does not answer.
     async fn home_target(&self, object: &ObjectId) -> Option<TargetName> {
         match self.locations().rados() {
             Some(locations) => locations.primary(object).await.ok(),
