@@ -88,7 +88,7 @@ impl RadosEngine {
         let watches = Watches::new(options.operation_timeout);
         Ok(Self(Arc::new(Inner {
             cluster,
-            namespaces: Namespaces::new(pool, &watches)?,
+            namespaces: Namespaces::new(pool, &watches, options.operation_timeout)?,
             options,
             classes,
             clock,
@@ -237,7 +237,7 @@ impl RadosEngine {
         let former = namespaces.of_pool(pool.as_str()).await?.context;
         let id =
             chosen.as_ref().map_or_else(|| namespaces.main().root.pool_id(), |chosen| chosen.id);
-        let future = namespaces.in_rados_pool(id, pool.as_str())?;
+        let future = namespaces.in_rados_pool(id, pool.as_str()).await?;
         if former.pool_id() != id {
             check_empty(pool, &former).await?;
             check_empty(pool, &future).await?;

@@ -2,7 +2,6 @@
 
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::oneshot::Receiver;
@@ -21,8 +20,6 @@ use crate::in_flight::Permit;
 pub struct IoContext {
     pub(super) cluster: Arc<Cluster>,
     pub(super) handle: Handle,
-    /// Whether its pool is known to be gone: no other ever has its number.
-    pool_gone: AtomicBool,
 }
 
 // SAFETY: several threads may use an io context at once, as long as its settings do not change. Its
@@ -45,7 +42,7 @@ impl IoContext {
             check((library.rados_ioctx_create)(cluster.handle, pool.as_ptr(), &mut handle))?;
             (library.rados_ioctx_set_namespace)(handle, namespace.as_ptr());
         }
-        Ok(Self { cluster, handle, pool_gone: AtomicBool::new(false) })
+        Ok(Self { cluster, handle })
     }
 
     /// Opens another namespace of the same pool. If the pool was deleted and a new pool of the same
@@ -54,10 +51,16 @@ impl IoContext {
     /// # Errors
     /// librados' status, among others [`status::POOL_GONE`].
     pub fn namespace(&self, namespace: &str) -> Result<Self, i32> {
+        // Otherwise librados would wait for the monitors.
+        if self.is_pool_gone() {
+            return Err(status::POOL_GONE);
+        }
         Self::open_by_id(self.cluster.clone(), self.pool_id(), namespace)
     }
 
-    /// Opens a namespace of the pool with this number. No later pool ever gets the same number.
+    /// Opens a namespace of the pool with this number. No later pool ever gets the same number. If
+    /// this client's map has no such pool, librados waits for the monitors without a deadline: call
+    /// this function on a thread that may block.
     ///
     /// # Errors
     /// librados' status; [`status::POOL_GONE`] if there is no such pool.
@@ -71,7 +74,7 @@ impl IoContext {
         made.map_err(|failed| if failed == status::ABSENT { status::POOL_GONE } else { failed })?;
         // SAFETY: as above.
         unsafe { (cluster.library.rados_ioctx_set_namespace)(handle, namespace.as_ptr()) };
-        Ok(Self { cluster, handle, pool_gone: AtomicBool::new(false) })
+        Ok(Self { cluster, handle })
     }
 
     /// The number of its pool.
@@ -90,21 +93,16 @@ impl IoContext {
         if status == status::ABSENT && self.is_pool_gone() { status::POOL_GONE } else { status }
     }
 
-    /// Whether the pool was deleted. If the pool exists, librados answers from its own map.
-    /// Otherwise it asks the monitors each time, so this function remembers the answer.
+    /// Whether the pool was deleted, by this client's map. The map is new enough: an operation only
+    /// fails for a missing pool after librados has seen a map without the pool. This function never
+    /// waits, so it also answers when the monitors do not.
     fn is_pool_gone(&self) -> bool {
-        if self.pool_gone.load(Ordering::Relaxed) {
-            return true;
-        }
-        let library = self.cluster.library;
-        // SAFETY: no name is written to a place of no bytes.
+        let mut no_room = 0;
+        // SAFETY: librados writes nothing to a place of no bytes.
         let found = unsafe {
-            let pool = (library.rados_ioctx_get_id)(self.handle);
-            (library.rados_pool_reverse_lookup)(self.cluster.handle, pool, ptr::null_mut(), 0)
+            (self.cluster.library.rados_ioctx_get_pool_name)(self.handle, &mut no_room, 0)
         };
-        let is_gone = found == status::ABSENT;
-        self.pool_gone.store(is_gone, Ordering::Relaxed);
-        is_gone
+        found == status::ABSENT
     }
 
     /// Waits for an operation.

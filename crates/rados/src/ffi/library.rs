@@ -71,9 +71,9 @@ functions! {
     fn rados_getaddrs(Handle, *mut *mut c_char) -> c_int;
     fn rados_wait_for_latest_osdmap(Handle) -> c_int;
 
-    fn rados_pool_reverse_lookup(Handle, i64, *mut c_char, usize) -> c_int;
     fn rados_ioctx_create2(Handle, i64, *mut Handle) -> c_int;
     fn rados_ioctx_get_id(Handle) -> i64;
+    fn rados_ioctx_get_pool_name(Handle, *mut c_char, c_uint) -> c_int;
     fn rados_ioctx_create(Handle, *const c_char, *mut Handle) -> c_int;
     fn rados_ioctx_set_namespace(Handle, *const c_char);
     fn rados_ioctx_destroy(Handle);

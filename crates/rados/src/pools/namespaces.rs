@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use nacre_object::{PoolName, Result};
+use nacre_object::{Error, PoolName, Result};
 use nacre_rados_layout::mailbox_namespace;
+use tokio::time::timeout;
 
 use super::table::{PlacedPools, PoolTable, TABLE_NAMESPACE, TABLE_OBJECT};
 use crate::classes::in_osd::InOsd;
-use crate::cluster::failure::operation_failed;
+use crate::cluster::failure::{operation_failed, status};
 use crate::ffi::IoContext;
 use crate::watches::Watches;
 
@@ -43,6 +45,8 @@ pub struct Namespaces {
     main: Arc<RadosPool>,
     table: PoolTable,
     open: Mutex<Open>,
+    /// How long the monitors have to answer.
+    patience: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -59,11 +63,11 @@ impl Namespaces {
     ///
     /// # Errors
     /// Those of librados.
-    pub fn new(main: Arc<IoContext>, watches: &Watches) -> Result<Self> {
+    pub fn new(main: Arc<IoContext>, watches: &Watches, patience: Duration) -> Result<Self> {
         let context = Arc::new(main.namespace(TABLE_NAMESPACE).map_err(operation_failed)?);
         let mailbox = watches.table(Arc::clone(&context), TABLE_NAMESPACE, TABLE_OBJECT);
         let main = Arc::new(RadosPool { root: main, in_osd: InOsd::default() });
-        Ok(Self { main, table: PoolTable::new(context, mailbox), open: Mutex::default() })
+        Ok(Self { main, table: PoolTable::new(context, mailbox), open: Mutex::default(), patience })
     }
 
     /// Which pools lie in a RADOS pool of their own.
@@ -103,16 +107,24 @@ impl Namespaces {
     /// # Errors
     /// `Unavailable` if the main RADOS pool was deleted.
     pub fn of_main(&self, namespace: &str) -> Result<Namespace> {
-        self.open().namespace(&self.main, None, namespace)
+        self.open().namespace(&self.main, namespace)
     }
 
     /// The namespace of a pool in a RADOS pool of this number, whatever the table says.
     ///
     /// # Errors
-    /// `Unavailable` if there is no such pool.
-    pub fn in_rados_pool(&self, id: i64, namespace: &str) -> Result<Arc<IoContext>> {
-        let cluster = Arc::clone(self.main.root.cluster());
-        IoContext::open_by_id(cluster, id, namespace).map(Arc::new).map_err(operation_failed)
+    /// `Unavailable` if there is no such pool, or if the monitors do not answer.
+    pub async fn in_rados_pool(&self, id: i64, namespace: &str) -> Result<Arc<IoContext>> {
+        let (cluster, namespace) = (Arc::clone(self.main.root.cluster()), namespace.to_owned());
+        let opening = tokio::task::spawn_blocking(move || {
+            IoContext::open_by_id(cluster, id, &namespace).map(Arc::new).map_err(operation_failed)
+        });
+        match timeout(self.patience, opening).await {
+            Ok(opened) => opened.unwrap_or_else(|error| {
+                Err(Error::unavailable(format!("the operation was interrupted: {error}")))
+            }),
+            Err(_) => Err(operation_failed(status::TIMED_OUT)),
+        }
     }
 
     async fn within(&self, pool: &str, namespace: &str) -> Result<Namespace> {
@@ -120,14 +132,27 @@ impl Namespaces {
             return self.of_main(namespace);
         }
         let placed_pools = self.table.placed_pools().await?;
+        let rados_pool = match placed_pools.get(pool) {
+            Some(place) => self.rados_pool(place.id).await?,
+            None => Arc::clone(&self.main),
+        };
         let mut open = self.open();
         if !Arc::ptr_eq(&open.placed_pools, &placed_pools) {
             // Namespaces in use stay open for their users.
             open.namespaces.clear();
-            open.placed_pools = Arc::clone(&placed_pools);
+            open.placed_pools = placed_pools;
         }
-        let id = placed_pools.get(pool).map(|place| place.id);
-        open.namespace(&self.main, id, namespace)
+        open.namespace(&rados_pool, namespace)
+    }
+
+    /// A RADOS pool that holds pools of nacre.
+    async fn rados_pool(&self, id: i64) -> Result<Arc<RadosPool>> {
+        if let Some(known) = self.open().rados_pools.get(&id) {
+            return Ok(Arc::clone(known));
+        }
+        let root = self.in_rados_pool(id, "").await?;
+        let opened = Arc::new(RadosPool { root, in_osd: InOsd::default() });
+        Ok(Arc::clone(self.open().rados_pools.entry(id).or_insert(opened)))
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -136,36 +161,17 @@ impl Namespaces {
 }
 
 impl Open {
-    fn namespace(
-        &mut self,
-        main: &Arc<RadosPool>,
-        id: Option<i64>,
-        namespace: &str,
-    ) -> Result<Namespace> {
+    fn namespace(&mut self, rados_pool: &Arc<RadosPool>, namespace: &str) -> Result<Namespace> {
         if let Some(known) = self.namespaces.get(namespace) {
             return Ok(known.clone());
         }
         if self.namespaces.len() >= MAX_CONTEXTS {
             self.namespaces.clear();
         }
-        let rados_pool = match id {
-            Some(id) => self.rados_pool(main, id)?,
-            None => Arc::clone(main),
-        };
         let context = rados_pool.root.namespace(namespace).map_err(operation_failed)?;
+        let rados_pool = Arc::clone(rados_pool);
         let opened = Namespace { context: Arc::new(context), rados_pool };
         self.namespaces.insert(namespace.to_owned(), opened.clone());
-        Ok(opened)
-    }
-
-    fn rados_pool(&mut self, main: &RadosPool, id: i64) -> Result<Arc<RadosPool>> {
-        if let Some(known) = self.rados_pools.get(&id) {
-            return Ok(Arc::clone(known));
-        }
-        let cluster = Arc::clone(main.root.cluster());
-        let root = IoContext::open_by_id(cluster, id, "").map_err(operation_failed)?;
-        let opened = Arc::new(RadosPool { root: Arc::new(root), in_osd: InOsd::default() });
-        self.rados_pools.insert(id, Arc::clone(&opened));
         Ok(opened)
     }
 }
