@@ -4,12 +4,12 @@
 //! may cache are concerned too: their IO must go to that gateway, the router.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use nacre_object::{ObjectId, PoolName, TargetName};
 use nacre_route::{
     Destination, FastHashSet, Follow, LayerName, ObjectMatch, Pattern, PrefixMap, Record, Rule,
+    text_of,
 };
 
 /// The objects whose IO must go through the switch.
@@ -136,8 +136,7 @@ impl CopyTargets {
 #[derive(Debug, Default)]
 pub(super) struct Matches {
     exact: FastHashSet<ObjectId>,
-    /// None of them begins with another.
-    prefixes: BTreeSet<String>,
+    prefixes: PrefixMap<()>,
     /// By literal prefix.
     patterns: PrefixMap<BTreeSet<Pattern>>,
 }
@@ -217,25 +216,17 @@ impl Concern {
 
 impl Matches {
     pub fn of<'a>(all: impl Iterator<Item = &'a ObjectMatch>) -> Self {
-        let (mut exact, mut prefixes) = (FastHashSet::default(), BTreeSet::new());
-        let mut patterns = PrefixMap::<BTreeSet<Pattern>>::default();
+        let mut matches = Self::default();
         for one in all {
             match one {
-                ObjectMatch::Exact(object) => drop(exact.insert(object.clone())),
-                ObjectMatch::Prefix(prefix) => drop(prefixes.insert(prefix.clone())),
+                ObjectMatch::Exact(object) => drop(matches.exact.insert(object.clone())),
+                ObjectMatch::Prefix(prefix) => *matches.prefixes.entry(prefix) = (),
                 ObjectMatch::Pattern(pattern) => {
-                    patterns.entry(pattern.literal_prefix()).insert(pattern.clone());
+                    matches.patterns.entry(pattern.literal_prefix()).insert(pattern.clone());
                 }
             }
         }
-        // In sorted order, a prefix comes right before all prefixes that begin with it.
-        let mut shortest = BTreeSet::<String>::new();
-        for prefix in prefixes {
-            if !shortest.last().is_some_and(|last| prefix.starts_with(last.as_str())) {
-                shortest.insert(prefix);
-            }
-        }
-        Self { exact, prefixes: shortest, patterns }
+        matches
     }
 
     fn is_empty(&self) -> bool {
@@ -249,15 +240,9 @@ impl Matches {
         if self.prefixes.is_empty() && self.patterns.is_empty() {
             return false;
         }
-        let text = object.to_string();
-        // No prefix begins with another, so only the last prefix at or before the text can match.
-        let up_to = (Bound::Unbounded, Bound::Included(text.as_str()));
-        let prefix = self.prefixes.range::<str, _>(up_to).next_back();
-        let mut is_found = prefix.is_some_and(|prefix| text.starts_with(prefix.as_str()));
-        self.patterns.each_prefix_of(&text, |patterns| {
-            is_found |= patterns.iter().any(|pattern| pattern.matches(&text));
-        });
-        is_found
+        let text = text_of(object);
+        self.prefixes.prefixes_of(&text).next().is_some()
+            || self.patterns.prefixes_of(&text).flatten().any(|pattern| pattern.matches(&text))
     }
 }
 

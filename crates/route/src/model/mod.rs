@@ -17,7 +17,7 @@ pub use destination::{Ask, Choice, Destination, Scatter, Take};
 pub use header::Header;
 pub use io::{Io, Touch, touches};
 pub use nacre_object::{ApplicationName, LayerName, SwitchName};
-pub use object_match::{ObjectMatch, Pattern};
+pub use object_match::{ObjectMatch, Pattern, text_of};
 pub use operation::{Operation, Operations};
 pub use rule::{Follow, Options, Prepare, Replies, Rule, RuleId, longest_prefix_first};
 pub use source::SourceMatch;

@@ -52,6 +52,12 @@ impl Pattern {
     }
 }
 
+/// The string `POOL/NAME` of an object.
+pub fn text_of(object: &ObjectId) -> String {
+    // `to_string` would grow the string in steps.
+    [object.pool.as_str(), "/", object.name.as_str()].concat()
+}
+
 impl ObjectMatch {
     /// Every object, written `*`.
     pub fn all() -> Self {
@@ -62,7 +68,7 @@ impl ObjectMatch {
     pub fn matches(&self, object: &ObjectId) -> bool {
         match self {
             Self::Exact(id) => id == object,
-            other => other.matches_text(&object.to_string()),
+            other => other.matches_text(&text_of(object)),
         }
     }
 

@@ -1,12 +1,13 @@
 //! `PrefixMap`: values by prefix. It finds the values of all prefixes of a string.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
-/// A sorted map of prefixes, used like a trie. Finding all prefixes of a string takes at most one
-/// step for each stored prefix that begins like the string. Other entries cost nothing.
+use crate::fast_hash::FastHashMap;
+
+/// A hash table for each length of prefixes. Finding all prefixes of a string takes one look-up for
+/// each length that occurs. It does not depend on how many prefixes there are.
 #[derive(Debug, Clone)]
-pub struct PrefixMap<V>(BTreeMap<String, V>);
+pub struct PrefixMap<V>(BTreeMap<usize, FastHashMap<String, V>>);
 
 impl<V> Default for PrefixMap<V> {
     fn default() -> Self {
@@ -20,17 +21,21 @@ impl<V> PrefixMap<V> {
     where
         V: Default,
     {
-        self.0.entry(prefix.to_owned()).or_default()
+        self.0.entry(prefix.len()).or_default().entry(prefix.to_owned()).or_default()
     }
 
     /// The value of exactly this prefix.
     pub fn get_mut(&mut self, prefix: &str) -> Option<&mut V> {
-        self.0.get_mut(prefix)
+        self.0.get_mut(&prefix.len())?.get_mut(prefix)
     }
 
     /// Removes a value.
     pub fn remove(&mut self, prefix: &str) {
-        self.0.remove(prefix);
+        let Some(same_length) = self.0.get_mut(&prefix.len()) else { return };
+        same_length.remove(prefix);
+        if same_length.is_empty() {
+            self.0.remove(&prefix.len());
+        }
     }
 
     /// Whether there are no prefixes.
@@ -38,33 +43,12 @@ impl<V> PrefixMap<V> {
         self.0.is_empty()
     }
 
-    /// Calls `found` with the value of each prefix of `text`.
-    pub fn each_prefix_of<'a>(&'a self, text: &str, mut found: impl FnMut(&'a V)) {
-        let mut bound = Bound::Included(text);
-        // Look at the greatest key up to `bound`. If it is no prefix of `text`, the two have only
-        // their first bytes in common. No remaining prefix of `text` is longer than these bytes,
-        // because it would be a greater key.
-        while let Some((key, value)) = self.0.range::<str, _>((Bound::Unbounded, bound)).next_back()
-        {
-            let shared = shared_length(key, text);
-            bound = match shared == key.len() {
-                true => {
-                    found(value);
-                    Bound::Excluded(&text[..shared])
-                }
-                false => Bound::Included(&text[..shared]),
-            };
-        }
+    /// The values of all prefixes of `text`, the longest prefix first.
+    pub fn prefixes_of(&self, text: &str) -> impl Iterator<Item = &V> {
+        let same_lengths = self.0.range(..=text.len()).rev();
+        // No prefix ends within a character, where `get` finds nothing.
+        same_lengths.filter_map(|(length, prefixes)| prefixes.get(text.get(..*length)?))
     }
-}
-
-/// The number of bytes in the longest common prefix that ends between two characters.
-fn shared_length(a: &str, b: &str) -> usize {
-    let mut shared = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    while !b.is_char_boundary(shared) {
-        shared -= 1;
-    }
-    shared
 }
 
 #[cfg(test)]
@@ -76,9 +60,7 @@ mod tests {
         for key in keys {
             *map.entry(key) = (*key).to_owned();
         }
-        let mut found = vec![];
-        map.each_prefix_of(text, |key| found.push(key.clone()));
-        found
+        map.prefixes_of(text).cloned().collect()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::fast_hash::FastHashMap;
 use crate::limits::{MAX_PATTERN_RULES, MAX_PIECES, MAX_RULES};
 use crate::model::{
     ApplicationName, Destination, Header, Io, LayerName, ObjectMatch, Operation, Operations,
-    Options, Pattern, Rule, RuleId, SourceMatch, Span, longest_prefix_first,
+    Options, Pattern, Rule, RuleId, SourceMatch, Span, longest_prefix_first, text_of,
 };
 
 /// Some bytes of an IO, and the rule that decides about them.
@@ -36,8 +36,8 @@ pub struct Placement {
 /// The rules of one switch. Of the rules that match an IO, the one that was installed first decides
 /// (sRoute paper, section 3.3).
 ///
-/// For an IO, the table looks up the object's name in a hash table and its prefixes in a trie, and
-/// then the bytes in disjoint ranges. So the cost grows with the logarithm of the number of rules.
+/// For an IO, the table looks up the object's name and the prefixes of the name in hash tables, and then
+/// the bytes in disjoint ranges. So the cost hardly depends on the number of rules.
 #[derive(Debug, Clone, Default)]
 pub struct RuleTable {
     rules: FastHashMap<RuleId, Rule>,
@@ -376,12 +376,11 @@ impl RuleTable {
         if self.prefixes.is_empty() && self.patterns.is_empty() {
             return matching.found;
         }
-        let text = io.object.to_string();
-        self.prefixes.each_prefix_of(&text, |slots| matching.collect(slots));
-        self.patterns.each_prefix_of(&text, |patterns| {
-            let fitting = patterns.iter().filter(|(pattern, _)| pattern.matches(&text));
-            fitting.for_each(|(_, slots)| matching.collect(slots));
-        });
+        let text = text_of(&io.object);
+        self.prefixes.prefixes_of(&text).for_each(|slots| matching.collect(slots));
+        let patterns = self.patterns.prefixes_of(&text).flatten();
+        let fitting = patterns.filter(|(pattern, _)| pattern.matches(&text));
+        fitting.for_each(|(_, slots)| matching.collect(slots));
         matching.found
     }
 }
