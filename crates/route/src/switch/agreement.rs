@@ -9,6 +9,7 @@
 //! If the switch dies meanwhile, its peers hold IO on the bytes until the controller has located
 //! them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nacre_object::Error;
@@ -281,7 +282,7 @@ impl Switch {
     /// Repeats all questions that peers have not answered.
     pub(super) fn remind_peers(&mut self) -> Vec<Command> {
         let under_way = self.in_flight.iter().filter(|flying| flying.agreement.is_some());
-        let ios: Vec<IoId> = under_way.map(|flying| flying.arrival.io).collect();
+        let ios: BTreeSet<IoId> = under_way.map(|flying| flying.arrival.io).collect();
         let mut commands: Vec<_> = ios.into_iter().flat_map(|io| self.ask_missing(io)).collect();
         for (id, missing) in &self.aborted {
             commands.extend(missing.iter().map(|peer| Command::AskPeer {

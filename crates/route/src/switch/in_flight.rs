@@ -1,6 +1,6 @@
 //! The IO in flight at a switch, divided into pieces.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use nacre_object::ObjectId;
 
@@ -138,7 +138,7 @@ pub fn is_about(header: &Header, arrival: &Arrival) -> bool {
 /// All IO in flight.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    all: BTreeMap<IoId, Flying>,
+    all: FastHashMap<IoId, Flying>,
     by_object: FastHashMap<ObjectId, BTreeSet<IoId>>,
     follows: usize,
 }
@@ -181,6 +181,7 @@ impl InFlight {
         Some(flying)
     }
 
+    /// In no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Flying> {
         self.all.values()
     }

@@ -218,7 +218,6 @@ impl Switch {
     /// Sends one piece.
     fn forward(&mut self, io: IoId, piece: usize) -> Option<Command> {
         self.counter += 1;
-        let own = Stamp { counter: self.counter, switch: self.name.clone() };
         let flying = self.in_flight.get_mut(io)?;
         let term: Term = flying.term;
         let sent = flying.sent.get_mut(piece)?;
@@ -228,6 +227,7 @@ impl Switch {
         sent.progress = Progress::Out;
         let ops = sent.piece.ops.of(&flying.arrival.request);
         let is_change = ops.iter().any(nacre_object::Op::is_write);
+        let own = || Stamp { counter: self.counter, switch: self.name.clone() };
         Some(Command::Forward {
             io,
             piece,
@@ -236,7 +236,7 @@ impl Switch {
             destination: sent.destination.clone(),
             options: sent.options,
             ops: sent.piece.ops.clone(),
-            stamp: is_change.then_some(own),
+            stamp: is_change.then(own),
         })
     }
 
