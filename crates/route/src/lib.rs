@@ -60,6 +60,7 @@ pub use model::{
     ApplicationName, Ask, Choice, Declared, Destination, Follow, Header, Io, LayerName,
     ObjectMatch, Operation, Operations, Options, Pattern, Prepare, Programs, Replies, Rule, RuleId,
     Scatter, SourceMatch, Span, SwitchName, Take, Touch, longest_prefix_first, text_of, touches,
+    touches_bytes,
 };
 pub use plan::{Piece, PieceOps, PieceReply, Plan, join, plan};
 #[cfg(feature = "programs")]

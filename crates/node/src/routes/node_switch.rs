@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures::future::FutureExt;
 use nacre_clock::{Clock, Random};
 use nacre_host::HostTransport;
 use nacre_object::{
@@ -13,7 +14,7 @@ use nacre_object::{
 };
 use nacre_route::{
     Copies, CopySettings, Destination, Event, Order, OrderAnswer, Record, Rule, Span, Switch, Term,
-    touches,
+    touches_bytes,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -328,13 +329,19 @@ impl NodeSwitch {
 
     /// Runs a request by the rules, without regard to copies. The pass is for a request that the
     /// pure switch does not see.
+    ///
+    /// Most requests are single reads and writes. All other ways are boxed, because each call moves
+    /// the future, and it would be as large as the largest of them.
     pub(super) async fn submit_by_rules(
         self: &Arc<Self>,
         onward: Onward,
         request: Request,
         pass: Option<FreePass>,
     ) -> Result<Reply> {
-        let pass = self.until_versions_are_known(&request, pass).await;
+        let pass = match self.needs_known_versions(&request) {
+            true => self.until_versions_are_known(&request, pass).boxed().await,
+            false => pass,
+        };
         self.check_names(&request)?;
         self.check_kept_names(&request)?;
         let concerns_snapshots = self.concerns_snapshots(&request);
@@ -343,17 +350,17 @@ impl NodeSwitch {
         }
         if let Some(rule) = self.rule_with_versions(&request) {
             drop(pass);
-            return self.change_and_keep(onward.usual, request, rule).await;
+            return self.change_and_keep(onward.usual, request, rule).boxed().await;
         }
         if concerns_snapshots {
             drop(pass);
             return self.run(onward.usual, request, Some(Span::WHOLE)).await;
         }
-        let is_of_bytes = touches(&request).iter().any(|touch| touch.span.is_some());
+        let is_of_bytes = touches_bytes(&request);
         self.check_mark(&request)?;
         if request.header.snapshot.is_some() && is_of_bytes {
             drop(pass);
-            return self.read_snapshot(onward.usual, request).await;
+            return self.read_snapshot(onward.usual, request).boxed().await;
         }
         // Attributes, keys and snapshots stay at home.
         if !is_of_bytes {
@@ -364,19 +371,25 @@ impl NodeSwitch {
         drop(pass);
         let past_cache = self.rule_past_cache(&request);
         let next = if past_cache.is_some() { onward.past_cache } else { onward.usual };
-        match request.ops.as_slice() {
-            [Op::Stat] => self.stat(&next, request).await,
-            [Op::Read { .. }] => self.run(next, request, None).await,
+        let is_single = match request.ops.as_slice() {
+            [Op::Stat] => return self.stat(&next, request).boxed().await,
             [read @ Op::Read { .. }, Op::Stat] => {
                 let read = read.clone();
                 if let Some(rule) = past_cache {
                     self.core().note_decided(rule);
                 }
-                self.read_with_stat(next, request, read).await
+                return self.read_with_stat(next, request, read).boxed().await;
             }
-            [Op::Write { data, .. }] if !data.is_empty() => self.write(next, request).await,
-            _ => self.run(next, request, Some(Span::WHOLE)).await,
-        }
+            [Op::Write { data, .. }]
+                if !data.is_empty() && self.programs().waypoints().are_used() =>
+            {
+                return self.write(next, request).boxed().await;
+            }
+            [Op::Read { .. }] => true,
+            [Op::Write { data, .. }] => !data.is_empty(),
+            _ => false,
+        };
+        self.run(next, request, (!is_single).then_some(Span::WHOLE)).await
     }
 
     pub(super) async fn until_installed(&self) {

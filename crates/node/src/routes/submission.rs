@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures::future::FutureExt;
 use nacre_object::{
     Error, LayerName, ObjectId, Op, Reply, Request, Result, Stack, Store, TargetName,
 };
@@ -154,7 +155,7 @@ impl NodeSwitch {
     async fn home_of(&self, object: &ObjectId) -> Result<Option<TargetName>> {
         match self.locations().rados() {
             Some(locations) if self.has_homes.load(Ordering::Relaxed) => {
-                locations.primary(object).await.map(Some)
+                locations.primary(object).boxed().await.map(Some)
             }
             _ => Ok(None),
         }

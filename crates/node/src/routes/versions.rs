@@ -129,18 +129,20 @@ impl NodeSwitch {
         }
     }
 
-    /// A switch that has started does not know whether it keeps versions of the object that a request
-    /// changes. So the request waits until the switch has its rules. It waits without its pass,
-    /// because the switch installs no rules before the passes are back. Gateways to Ceph keep none.
+    /// Whether a request changes an object and the switch does not know yet whether it keeps versions
+    /// of the object, because it has just started. Gateways to Ceph keep none.
+    pub(super) fn needs_known_versions(&self, request: &Request) -> bool {
+        let is_known = self.term() > 0 || self.locations().rados().is_some();
+        !is_known && request.ops.iter().any(changes_object)
+    }
+
+    /// Waits until the switch has its rules. The request waits without its pass, because the switch
+    /// installs no rules before the passes are back.
     pub(super) async fn until_versions_are_known(
         &self,
         request: &Request,
         pass: Option<FreePass>,
     ) -> Option<FreePass> {
-        let is_known = self.term() > 0 || self.locations().rados().is_some();
-        if is_known || !request.ops.iter().any(changes_object) {
-            return pass;
-        }
         drop(pass);
         self.until_installed().await;
         self.uncopied(&request.header.object)

@@ -121,10 +121,15 @@ pub fn touches(request: &Request) -> Vec<Touch> {
     all
 }
 
-fn touches_of(op: &Op) -> Vec<Touch> {
-    let touch = |operation, span| vec![Touch { operation, span }];
+/// Whether an op of a request touches bytes.
+pub fn touches_bytes(request: &Request) -> bool {
+    request.ops.iter().flat_map(touches_of).any(|touch| touch.span.is_some())
+}
+
+fn touches_of(op: &Op) -> impl Iterator<Item = Touch> {
+    let touch = |operation, span| (Touch { operation, span }, None);
     let bytes = |offset: u64, length: u64| Span::new(offset, offset.saturating_add(length));
-    match op {
+    let (first, second) = match op {
         Op::Read { offset, length } => touch(Operation::Read, bytes(*offset, *length)),
         // A write without bytes may extend the stream.
         Op::Write { offset, data } => {
@@ -146,10 +151,12 @@ fn touches_of(op: &Op) -> Vec<Touch> {
         | Op::SnapshotList => touch(Operation::Read, Some(Span::WHOLE)),
         Op::Create { .. } | Op::CloneFrom { .. } => touch(Operation::Create, Some(Span::WHOLE)),
         Op::Remove => touch(Operation::Delete, Some(Span::WHOLE)),
-        Op::Call(_) => [Operation::Read, Operation::Write]
-            .map(|operation| Touch { operation, span: Some(Span::WHOLE) })
-            .to_vec(),
+        Op::Call(_) => {
+            let whole = |operation| Touch { operation, span: Some(Span::WHOLE) };
+            (whole(Operation::Read), Some(whole(Operation::Write)))
+        }
         op if op.is_write() => touch(Operation::Write, None),
         _ => touch(Operation::Read, None),
-    }
+    };
+    std::iter::once(first).chain(second)
 }

@@ -15,7 +15,7 @@ pub(crate) mod text;
 pub use declared::{Declared, Programs, declare};
 pub use destination::{Ask, Choice, Destination, Scatter, Take};
 pub use header::Header;
-pub use io::{Io, Touch, touches};
+pub use io::{Io, Touch, touches, touches_bytes};
 pub use nacre_object::{ApplicationName, LayerName, SwitchName};
 pub use object_match::{ObjectMatch, Pattern, text_of};
 pub use operation::{Operation, Operations};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::FutureExt;
 use nacre_object::{
     ErrorKind, ObjectId, ObjectStat, Op, OpResult, Reply, Request, Result, TargetName,
 };
@@ -82,21 +83,21 @@ impl NodeSwitch {
             }
             if is_change {
                 let pass = self.uncopied(&request.header.object);
-                return self.change(onward, request, pass).await;
+                return self.change(onward, request, pass).boxed().await;
             }
         }
         if let Some(pass) = self.uncopied(&request.header.object) {
             return self.submit_by_rules(onward, request, Some(pass)).await;
         }
         if is_change {
-            return self.change_or_update(onward, request).await;
+            return self.change_or_update(onward, request).boxed().await;
         }
         match request.ops.as_slice() {
             [Op::Read { offset, length }] | [Op::Read { offset, length }, Op::Stat]
                 if request.header.snapshot.is_none() =>
             {
                 let span = Span::new(*offset, offset.saturating_add(*length));
-                self.read(onward, request, span).await
+                self.read(onward, request, span).boxed().await
             }
             _ => self.submit_by_rules(onward, request, None).await,
         }

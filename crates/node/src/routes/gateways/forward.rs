@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::FutureExt;
 use nacre_object::{Error, ErrorKind, NodeName, Op, Reply, Request, Result};
 use nacre_protocol::{decode, encode, proto as pb};
 use nacre_route::limits::MAX_CONTROLLER_WAIT;
@@ -109,15 +110,15 @@ impl NodeSwitch {
     pub(in super::super) async fn submit(
         self: &Arc<Self>,
         onward: Onward,
-        request: Request,
+        mut request: Request,
     ) -> Result<Reply> {
-        if self.router().is_this() {
-            return self.submit_here(onward, request).await;
+        if !self.router().is_this() {
+            match self.forwarded(request).boxed().await {
+                Ok(reply) => return reply,
+                Err(returned) => request = returned,
+            }
         }
-        match self.forwarded(request).await {
-            Ok(reply) => reply,
-            Err(request) => self.submit_here(onward, request).await,
-        }
+        self.submit_here(onward, request).await
     }
 
     /// Sends a request to the router. Returns the request if this node is the router.

@@ -53,16 +53,13 @@ fn waypoints_on_the_way(
 }
 
 impl NodeSwitch {
-    /// Runs a single write. If a waypoint must fill a gap before it, nothing else may happen to the
-    /// object meanwhile.
+    /// Runs a single write while waypoints are used. If a waypoint must fill a gap before it, nothing
+    /// else may happen to the object meanwhile.
     pub(in crate::routes) async fn write(
         self: &Arc<Self>,
         next: Stack,
         request: Request,
     ) -> Result<Reply> {
-        if !self.programs().waypoints().are_used() {
-            return self.run(next, request, None).await;
-        }
         match self.run(next.clone(), request.clone(), None).await {
             Err(error) if is_needs_object(&error) => {
                 self.run(next, request, Some(Span::WHOLE)).await
