@@ -29,7 +29,7 @@
 use bytes::Bytes;
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 use nacre_object::limits::MAX_MAP_RANGE_ENTRIES;
-use nacre_object::{Error, ErrorKind, MapEntry, ObjectView, Result, bounds};
+use nacre_object::{Error, ErrorKind, MapEntry, OWN_ATTRIBUTES, ObjectView, Result, bounds};
 use nacre_script::{Host, Pulse, QuickAnswer, QuickArguments, raise};
 
 use crate::arguments::Arguments;
@@ -203,6 +203,10 @@ fn add_attributes(library: &Library<'_>) -> mlua::Result<()> {
     library.add("setxattr", |arguments, (name, value): (Value, Value)| {
         let name = arguments.name(1, &name)?;
         let value = arguments.buffer_list(2, &value)?.share();
+        if OWN_ATTRIBUTES.contains(&name.as_str()) {
+            let error = Error::denied(format!("only nacre itself changes the attribute {name}"));
+            return Err(raise(error.hint("choose another name for the attribute")));
+        }
         write(|view| view.set_attribute(&name, value))
     })
 }

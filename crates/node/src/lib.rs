@@ -56,10 +56,10 @@ pub use roles::{
 };
 pub use routes::{
     ApplicationReport, AppliedProgram, AppliedRule, AppliedWaypoint, ControllerReport,
-    CopiesStatus, CopyWay, EVERY_SWITCH, KnownPrograms, NodeSwitch, Onward, ROUTE_SERVICE,
-    RouteMap, RoutePrograms, RouteProgress, RouteState, RouteStatus, RouteWay, RoutedLocations,
-    StartedApplication, SwitchLayer, Waypoints, check_declared, check_put_by_hand, check_supported,
-    check_supported_on_ceph, check_switches, check_waypoint, route_findings,
+    CopiesStatus, CopyWay, EVERY_SWITCH, ErasureStatus, KnownPrograms, NodeSwitch, Onward,
+    ROUTE_SERVICE, RouteMap, RoutePrograms, RouteProgress, RouteState, RouteStatus, RouteWay,
+    RoutedLocations, StartedApplication, SwitchLayer, Waypoints, check_declared, check_put_by_hand,
+    check_supported, check_supported_on_ceph, check_switches, check_waypoint, route_findings,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use slo_targets::{Profiling, SloTargets};

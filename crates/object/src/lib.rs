@@ -38,7 +38,7 @@ pub use name::{
     ObjectName, PoolName, ProgramName, SnapshotName, SwitchName, TargetName, TenantName,
 };
 pub use native_class::{MethodAccess, NativeClass, NativeMethod};
-pub use op::{MapEntry, MapRange, ObjectStat, Op, OpResult};
+pub use op::{MapEntry, MapRange, OWN_ATTRIBUTES, ObjectStat, Op, OpResult};
 pub use read_only::ReadOnlyView;
 pub use remote_class_host::{ClassForm, ClassSource, RemoteClassHost, RemoteFault};
 pub use request::{Access, ByteRange, IoHeader, Reply, Request};

@@ -5,6 +5,10 @@ use bytes::Bytes;
 use crate::class_host::{CallReply, ClassCall};
 use crate::{Capability, ObjectName, SnapshotName};
 
+/// Attributes that nacre itself sets on objects of clients. Clients and scripts can read and not change
+/// them.
+pub const OWN_ATTRIBUTES: [&str; 2] = ["nacre.erasure", "nacre.waypoint"];
+
 /// A key of an object's map with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapEntry {

@@ -14,6 +14,7 @@ mod controller;
 mod copies;
 mod direct;
 mod endpoint;
+mod erasure;
 mod fast_hash;
 mod file;
 pub mod limits;
@@ -51,13 +52,14 @@ pub use endpoint::{
     NAMED_OBJECTS, ROUTED_CLASS, ROUTED_POOL, RoutedDrop, RoutedRead, RoutedSpans, RoutedWrite,
     outrun_by, routed_class,
 };
+pub use erasure::{ERASURE_ATTRIBUTE, ErasureStub, FragmentPlace, FragmentSpan, Stripes};
 pub use fast_hash::{FastHashMap, FastHashSet};
 pub use file::{
     APPLICATION_PREFIX, CONTROL_PREFIX, Grant, Insertion, Location, NamedPrograms, Routes,
     StoredApplication, StoredInsertion, Topology,
 };
 pub use model::{
-    ApplicationName, Ask, Choice, Declared, Destination, Follow, Header, Io, LayerName,
+    ApplicationName, Ask, Choice, Declared, Destination, Erasure, Follow, Header, Io, LayerName,
     ObjectMatch, Operation, Operations, Options, Pattern, Prepare, Programs, Replies, Rule, RuleId,
     Scatter, SourceMatch, Span, SwitchName, Take, Touch, longest_prefix_first, text_of, touches,
     touches_bytes,

@@ -12,7 +12,7 @@ pub const MAX_RULES: usize = 100_000;
 pub const MAX_PATTERN_RULES: usize = 1024;
 /// The most bytes of a rule's object: a pool, a slash and the longest object name.
 pub const MAX_OBJECT_MATCH_BYTES: usize = MAX_IDENTIFIER_BYTES + 1 + MAX_OBJECT_NAME_BYTES;
-/// The most targets among which one rule scatters IO. Nobody keeps more copies of an object.
+/// The most targets among which one rule scatters IO or fragments of objects. Nobody keeps more copies of an object.
 pub const MAX_SCATTER_TARGETS: usize = 16;
 /// The most destinations that one program declares: one for each target of a large cluster.
 pub const MAX_PROGRAM_DESTINATIONS: usize = 256;
@@ -151,6 +151,14 @@ pub const MAX_COPIED_OBJECTS: usize = 16_384;
 pub const MAX_COPY_BYTES: u64 = 64 << 20;
 /// The most bytes of all current copies of one switch. Once they are reached, it orders no more.
 pub const MAX_COPIED_BYTES: u64 = 64 << 30;
+/// The bytes of an object in one unit of a stripe, if it is erasure-coded. A read of fewer bytes
+/// usually needs one fragment.
+pub const ERASURE_UNIT_BYTES: u64 = 128 << 10;
+/// How many units of a fragment are written at once: 1 MiB.
+pub const STRIPES_OF_A_WRITE: u64 = 8;
+/// The fewest bytes of an object that is erasure-coded. For fewer, the fragments' names and headers
+/// would take as much as the code saves.
+pub const MIN_ERASURE_BYTES: u64 = 64 << 10;
 /// The most copies that one switch makes at the same time. Clients' requests wait behind them.
 pub const MAX_COPIES_IN_THE_MAKING: usize = 4;
 /// The most copies that a switch remembers in order to drop them. It finds all others by asking the

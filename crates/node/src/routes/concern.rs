@@ -19,6 +19,12 @@ pub(super) struct Concern {
     following: Matches,
     copied: Matches,
     kept: Matches,
+    /// The objects that are erasure-coded, or may still be.
+    erasure: Matches,
+    /// The same objects, as rules name them.
+    erasure_objects: Vec<ObjectMatch>,
+    /// The objects that other rules are about, or of which bytes may be elsewhere.
+    besides_erasure: Matches,
     /// The objects of rules that send IO to a waypoint.
     waypoints: Vec<(LayerName, Matches)>,
     /// The pools that the router may cache.
@@ -106,6 +112,18 @@ fn keeps_snapshots(rule: &&Rule) -> bool {
     matches!(rule.destination, Destination::Snapshots(_))
 }
 
+/// These sets of objects without those that a prefix among them has.
+fn apart(all: BTreeSet<&ObjectMatch>) -> Vec<ObjectMatch> {
+    let text = |objects: &ObjectMatch| match objects {
+        ObjectMatch::Exact(object) => object.to_string(),
+        ObjectMatch::Prefix(prefix) => prefix.clone(),
+        ObjectMatch::Pattern(pattern) => pattern.literal_prefix().to_owned(),
+    };
+    let has = |one: &ObjectMatch, other: &ObjectMatch| matches!(one, ObjectMatch::Prefix(prefix) if text(other).starts_with(prefix.as_str()));
+    let is_apart = |one: &&ObjectMatch| !all.iter().any(|other| other != one && has(other, one));
+    all.iter().copied().filter(is_apart).cloned().collect()
+}
+
 /// Which objects may have copies at which targets.
 #[derive(Debug, Default)]
 pub(super) struct CopyTargets(BTreeMap<TargetName, Matches>);
@@ -156,12 +174,21 @@ impl Concern {
             waypoints.entry(layer).or_default().push(object);
         }
         let waypoints = waypoints.into_iter();
+        let is_erasure = |to: &Destination| matches!(to, Destination::Erasure(_));
+        let places = rules().map(|rule| (&rule.header.object, is_erasure(&rule.destination)));
+        let followed = record.followed.iter();
+        let places = places.chain(followed.map(|one| (&one.object, is_erasure(&one.destination))));
+        let (erasure, besides): (Vec<_>, Vec<_>) = places.partition(|(_, is_erasure)| *is_erasure);
+        let erasure = apart(erasure.into_iter().map(|(object, _)| object).collect());
         Self {
             waypoints: waypoints.map(|(layer, of)| (layer, Matches::of(of.iter()))).collect(),
             all: Matches::of(objects.chain(record.followed.iter().map(|one| &one.object))),
             following: Matches::of(rules().filter(is_following).map(|rule| &rule.header.object)),
             copied: Matches::of(rules().filter(is_scattering).map(|rule| &rule.header.object)),
             kept: Matches::of(rules().filter(keeps_snapshots).map(|rule| &rule.header.object)),
+            erasure: Matches::of(erasure.iter()),
+            erasure_objects: erasure,
+            besides_erasure: Matches::of(besides.into_iter().map(|(object, _)| object)),
             cached: BTreeSet::new(),
         }
     }
@@ -208,6 +235,21 @@ impl Concern {
         self.kept.contains(object)
     }
 
+    /// Whether an object is or may be erasure-coded.
+    pub fn may_be_erasure_coded(&self, object: &ObjectId) -> bool {
+        self.erasure.contains(object)
+    }
+
+    /// The objects that are or may be erasure-coded.
+    pub fn erasure_objects(&self) -> &[ObjectMatch] {
+        &self.erasure_objects
+    }
+
+    /// Whether other rules are about an object than those that erasure-code it.
+    pub fn is_ruled_besides_erasure(&self, object: &ObjectId) -> bool {
+        self.besides_erasure.contains(object)
+    }
+
     /// Whether a rule lets writes of an object go elsewhere.
     pub fn is_followed(&self, object: &ObjectId) -> bool {
         self.following.contains(object)
@@ -251,6 +293,14 @@ mod tests {
     use nacre_clock::Random;
 
     use super::*;
+
+    #[test]
+    fn sets_of_objects_within_a_prefix_are_left_out() {
+        let all = ["p/a*", "p/ab*", "p/a*z", "p/abc", "p/b", "p/b*c"];
+        let all = all.map(|text| ObjectMatch::parse(text).unwrap());
+        let left: Vec<_> = apart(all.iter().collect()).iter().map(ToString::to_string).collect();
+        assert_eq!(left, ["p/b", "p/a*", "p/b*c"]);
+    }
 
     #[test]
     fn a_set_of_matches_contains_every_object_that_one_of_them_matches() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre_object::{Error, NodeName, ProgramName, Result};
 use nacre_route::{
-    Controller, ControllerCommand, ControllerEvent, Destination, Follow, Followed, Found, Order,
+    Controller, ControllerCommand, ControllerEvent, Destination, Followed, Found, Order,
     OrderAnswer, Placed, Placement, Programs, Record, Rule, Span, Stamp, Stored, Term, Wanted,
     newest,
 };
@@ -290,9 +290,12 @@ impl Control {
             return;
         }
         let rules = record.wanted.rules.values().flatten().flatten();
-        let following = rules.filter(|rule| rule.options.follow != Follow::No);
-        let following: HashSet<_> = following.map(|rule| &rule.header.object).collect();
-        let is_left = |one: &&Followed| !following.contains(&one.object);
+        let following = rules.filter(|rule| rule.moves_bytes());
+        // A rule of the one kind says nothing about bytes that one of the other kind has moved.
+        let kind = |to: &Destination| to.is_erasure();
+        let following: HashSet<_> =
+            following.map(|rule| (&rule.header.object, kind(&rule.destination))).collect();
+        let is_left = |one: &&Followed| !following.contains(&(&one.object, kind(&one.destination)));
         let left: Vec<_> = record.followed.iter().filter(is_left).collect();
         if left.is_empty() || !self.switch.is_all_home() {
             return;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::future::{self, BoxFuture, FutureExt};
 use nacre_object::{
-    Error, Layer, ListPage, ListRequest, ObjectId, PoolName, Reply, Request, Result, Stack, Store,
-    Watch, WatchStream,
+    Error, Layer, ListPage, ListRequest, OWN_ATTRIBUTES, ObjectId, Op, PoolName, Reply, Request,
+    Result, Stack, Store, Watch, WatchStream,
 };
 
 use nacre_route::ROUTED_POOL;
@@ -39,6 +39,24 @@ fn hidden(object: &ObjectId) -> Error {
         .hint("see which objects have such bytes: nacre route status")
 }
 
+/// Refuses to change an attribute that is a note of nacre's own.
+fn check_attributes(request: &Request) -> Result<()> {
+    let is_own = |op: &&Op| match op {
+        Op::SetAttribute { name, .. } | Op::RemoveAttribute { name } => {
+            OWN_ATTRIBUTES.contains(&name.as_str())
+        }
+        _ => false,
+    };
+    match request.ops.iter().find(is_own) {
+        Some(Op::SetAttribute { name, .. } | Op::RemoveAttribute { name }) => {
+            Err(Error::denied(format!("only nacre itself changes the attribute {name}"))
+                .on(&request.header.object)
+                .hint("choose another name for the attribute"))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Layer for SwitchLayer {
     fn next(&self) -> &Stack {
         &self.onward.usual
@@ -47,6 +65,9 @@ impl Layer for SwitchLayer {
     fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
         if is_routed(&request.header.object.pool) {
             return future::err(hidden(&request.header.object)).boxed();
+        }
+        if let Err(error) = check_attributes(&request) {
+            return future::err(error).boxed();
         }
         if let Err(error) = self.switch.check_staging(&request) {
             return future::err(error).boxed();

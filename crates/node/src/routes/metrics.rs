@@ -11,6 +11,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::NodeSwitch;
 use super::copies::CopiesStatus;
 use super::direct::DirectKeeper;
+use super::erasure::ErasureStatus;
 use super::in_force::InForce;
 use super::report::AppliedWaypoint;
 use super::tally::OTHER_APPLICATIONS;
@@ -42,6 +43,7 @@ struct Values {
     held: u64,
     in_doubt: u64,
     copies: CopiesStatus,
+    erasure: ErasureStatus,
     permits: u64,
     direct_reads: u64,
 }
@@ -102,6 +104,7 @@ impl RoutesCollector {
         (values.in_flight, values.held) = (in_flight as u64, held as u64);
         values.in_doubt = core.doubts.len() as u64;
         values.copies = core.copies.summary().into();
+        values.erasure = self.switch.erasures().status();
         values.permits = core.permitted.given;
         (values.followed, values.split) = (core.tally.followed, core.tally.split);
     }
@@ -148,6 +151,7 @@ impl Values {
         let help = "Direct reads of bytes that this node keeps for others";
         page.counters(plain("route_direct_reads", help), of_switch(self.direct_reads))?;
         self.encode_waypoints(&mut page)?;
+        self.encode_erasure(&mut page)?;
         self.encode_copies(page)
     }
 
@@ -196,6 +200,29 @@ impl Values {
             (vec![("target", self.target.as_str()), ("from", from.as_str())], *count)
         });
         page.counters(plain("route_copy_reads", help), reads)
+    }
+
+    fn encode_erasure(&self, page: &mut Page<'_>) -> fmt::Result {
+        let of_switch = |value: u64| [(vec![("target", self.target.as_str())], value)];
+        let erasure = &self.erasure;
+        let help = "Erasure-coded objects of the target, as of the last pass over them";
+        page.gauges(plain("route_erasure_objects", help), of_switch(erasure.objects))?;
+        let help = "Bytes of these objects";
+        page.gauges(bytes("route_erasure_object", help), of_switch(erasure.bytes))?;
+        let help = "Bytes of their fragments";
+        page.gauges(bytes("route_erasure_fragment", help), of_switch(erasure.fragment_bytes))?;
+        let help = "How often an object was erasure-coded";
+        page.counters(plain("route_erasure_coded", help), of_switch(erasure.coded))?;
+        let help = "How often the bytes of an erasure-coded object were brought home";
+        let brought = of_switch(erasure.brought_home);
+        page.counters(plain("route_erasure_brought_home", help), brought)?;
+        let help = "Reads that computed bytes, because a fragment with them could not be read";
+        let computed = of_switch(erasure.computed_reads);
+        page.counters(plain("route_erasure_computed_reads", help), computed)?;
+        let help = "How often an object was found of which a fragment was lost or damaged";
+        page.counters(plain("route_erasure_lost", help), of_switch(erasure.lost))?;
+        let help = "How often an object could not be coded or brought home";
+        page.counters(plain("route_erasure_failed", help), of_switch(erasure.failed))
     }
 
     fn of_applications(

@@ -24,7 +24,8 @@
 //!    at rest to where rules send them.
 //! 6. [`copies`]: copies of objects, which serve reads. [`versions`] and [`snapshots`]: former states of
 //!    objects. [`turns`]: the order of changes that all of them need. [`direct`]: reads of routed bytes by
-//!    clients that have a switch of their own. [`waypoints`]: stages that IO passes.
+//!    clients that have a switch of their own. [`waypoints`]: stages that IO passes. [`erasure`]: fragments of
+//!    objects at rest.
 //! 7. [`applications`]: programs that make rules by what the switches count ([`statistics`]).
 //!    [`analysis`] checks the rules as a whole. [`controller_asks`] is how a switch asks the
 //!    controller for rules about an IO.
@@ -49,6 +50,7 @@ mod control;
 mod controller_asks;
 mod copies;
 mod direct;
+mod erasure;
 mod follower;
 mod gateways;
 mod homes;
@@ -103,6 +105,7 @@ pub use self::analysis::{KnownPrograms, check_switches, findings as route_findin
 pub use self::applications::{ApplicationReport, ControllerReport};
 pub(crate) use self::background::background_stat;
 pub use self::copies::{CopiesStatus, CopyWay};
+pub use self::erasure::ErasureStatus;
 pub(crate) use self::gateways::Gateways;
 pub use self::in_force::RouteProgress;
 pub use self::layer::SwitchLayer;
@@ -228,6 +231,7 @@ impl RouteRuntime {
             tokio::spawn(mover::run(Arc::clone(&switch))),
             tokio::spawn(spreader::run(Arc::clone(&switch))),
             tokio::spawn(copies::run(Arc::clone(&switch))),
+            tokio::spawn(erasure::run(Arc::clone(&switch))),
             tokio::spawn(applications::run(ApplicationsTask {
                 switch,
                 cluster: cluster.clone(),

@@ -83,8 +83,8 @@ impl NodeSwitch {
         placed.chain(doubted).filter(is_meant).take(most).collect()
     }
 
-    /// Whether the mover has nothing left to do.
+    /// Whether the mover has nothing left to do, and no object is erasure-coded without a rule.
     pub(super) fn is_all_home(&self) -> bool {
-        self.away(1, &BTreeSet::new()).is_empty()
+        self.away(1, &BTreeSet::new()).is_empty() && self.erasures().are_only_as_ruled(self.term())
     }
 }

@@ -9,7 +9,8 @@
 //! | `object nacre.routed/named/X` | `named/X` |
 //!
 //! Copies for reads lie in the same pool, as `{TAG}copy:HOME/POOL/NAME`. `HOME` is the target of the
-//! copied object. `{TAG}absent:POOL/NAME` notes at which [snapshots](super::snapshots) an object of the
+//! copied object. `{TAG}fragment:SET/POOL/NAME` is a fragment of an [erasure-coded](super::erasure) object;
+//! `SET` is a number of 16 hexadecimal digits. `{TAG}absent:POOL/NAME` notes at which [snapshots](super::snapshots) an object of the
 //! same node was absent. No pool has a colon in its name, so no routed object has such a name.
 //!
 //! As for all objects, placement computes the target from the name.
@@ -19,13 +20,14 @@ use std::collections::BTreeMap;
 use nacre::{ClusterFile, NodeEntry, RoleName};
 use nacre_object::{NodeName, ObjectId, ObjectName, PoolName, Result, TargetName};
 use nacre_placement::{Placement, Target};
-use nacre_route::{Destination, NAMED_OBJECTS, ROUTED_POOL};
+use nacre_route::{Destination, FragmentPlace, NAMED_OBJECTS, ROUTED_POOL};
 
 use super::routed_locations::{RoutedLocation, no_destination, no_target};
 
 const SPREAD: &str = "spread/";
 const COPY: &str = "copy:";
 const ABSENT: &str = "absent:";
+const FRAGMENT: &str = "fragment:";
 /// How many tags are tried at most for a target. With 256 targets of equal weight, the probability
 /// that none of these tags leads to a given target is 10^-28.
 const MAX_TAGS: u32 = 16_384;
@@ -120,6 +122,42 @@ impl NodeLocations {
         object.pool == self.pool && rest.is_some_and(|rest| rest.starts_with(COPY))
     }
 
+    /// Where a new fragment for a target goes.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such target.
+    pub(super) fn fragment_place(&self, target: &TargetName) -> Result<FragmentPlace> {
+        let tag = self.tags.get(target).ok_or_else(|| no_target(target))?;
+        let tag = tag.trim_matches(['{', '}']).to_owned();
+        Ok(FragmentPlace { target: target.clone(), tag })
+    }
+
+    /// Which object keeps a fragment of the object `home`. Like every object, it is where its name is
+    /// placed.
+    ///
+    /// # Errors
+    /// `Invalid` if the name would be too long.
+    pub(super) fn fragment(
+        &self,
+        home: &ObjectId,
+        set: u64,
+        place: &FragmentPlace,
+    ) -> Result<RoutedLocation> {
+        let name = format!("{{{}}}{FRAGMENT}{set:016x}/{home}", place.tag);
+        let object = ObjectId::new(self.pool.clone(), ObjectName::new(name)?);
+        let target = self.holder(&object);
+        let node = self.nodes.get(target).ok_or_else(|| no_target(target))?.clone();
+        Ok(RoutedLocation { object, node })
+    }
+
+    /// The set and the object to which a fragment belongs, if an object stores one.
+    pub(super) fn fragment_in(&self, object: &ObjectId) -> Option<(u64, ObjectId)> {
+        let (_, rest) = object.name.as_str().strip_prefix('{')?.split_once('}')?;
+        let (set, home) = rest.strip_prefix(FRAGMENT)?.split_once('/')?;
+        let set = u64::from_str_radix(set, 16).ok()?;
+        Some((set, home.parse().ok()?)).filter(|_| object.pool == self.pool)
+    }
+
     /// The other targets with their nodes.
     pub(super) fn others(&self) -> Vec<(TargetName, NodeName)> {
         let others = self.nodes.iter().filter(|(target, _)| **target != self.own);
@@ -144,7 +182,8 @@ impl NodeLocations {
             | Destination::Scatter(_)
             | Destination::Bypass(_)
             | Destination::Versions(_)
-            | Destination::Snapshots(_) => return Ok(None),
+            | Destination::Snapshots(_)
+            | Destination::Erasure(_) => return Ok(None),
             Destination::Target(target) => self.tagged(target, &home.to_string())?,
             Destination::Pool(_) => {
                 ObjectId::new(self.pool.clone(), ObjectName::new(format!("{SPREAD}{home}"))?)
@@ -171,7 +210,8 @@ impl NodeLocations {
         }
         let is_tagged = |tag: &&String| {
             let rest = name.strip_prefix(tag.as_str());
-            let is_other = |rest: &str| rest.starts_with(COPY) || rest.starts_with(ABSENT);
+            let is_other =
+                |rest: &str| [COPY, ABSENT, FRAGMENT].iter().any(|kind| rest.starts_with(kind));
             rest.is_some_and(|rest| rest.contains('/') && !is_other(rest))
         };
         let (target, _) = self.tags.iter().find(|(_, tag)| is_tagged(tag))?;

@@ -22,6 +22,7 @@ use super::RoutePrograms;
 use super::concern::{CopyTargets, FreePass, Matches, PresentConcern, is_scattering};
 use super::controller_asks::ControllerLink;
 use super::copies::Updates;
+use super::erasure::Erasures;
 use super::gateways::Router;
 use super::onward::Onward;
 use super::routed_changes::RoutedChanges;
@@ -64,6 +65,7 @@ pub struct NodeSwitch {
     versions: Versions,
     snapshots: Snapshots,
     updates: Updates,
+    erasures: Erasures,
     /// The term of the installed rules; 0 until there are some.
     installed: watch::Sender<u64>,
     changes: broadcast::Sender<ObjectId>,
@@ -107,6 +109,7 @@ impl NodeSwitch {
             versions: Versions::default(),
             snapshots: Snapshots::default(),
             updates: Updates::default(),
+            erasures: Erasures::default(),
             locations,
             programs,
             clock,
@@ -229,6 +232,7 @@ impl NodeSwitch {
             self.has_bypass.store(has_bypass, Ordering::Relaxed);
             self.versions.note_rules(table);
             self.snapshots.note_rules();
+            self.erasures.note_rules(core.switch.table());
             core.kept = SnapshotRules::of(core.switch.table());
             self.programs.waypoints().note_rules(table);
             let scattering = core.switch.table().rules().map(|(_, rule)| rule);
@@ -257,6 +261,11 @@ impl NodeSwitch {
     /// The updates that are on their way to copies.
     pub(super) fn updates(&self) -> &Updates {
         &self.updates
+    }
+
+    /// The erasure-coded objects.
+    pub(super) fn erasures(&self) -> &Erasures {
+        &self.erasures
     }
 
     pub(super) fn now_micros(&self) -> u64 {
@@ -321,6 +330,11 @@ impl NodeSwitch {
         self.concern.now().is_kept(object)
     }
 
+    /// Whether an object is or may be erasure-coded.
+    pub(super) fn may_be_erasure_coded(&self, object: &ObjectId) -> bool {
+        self.concern.now().may_be_erasure_coded(object)
+    }
+
     /// A pass for an IO on an object without a rule about copies.
     pub(super) fn uncopied(&self, object: &ObjectId) -> Option<FreePass> {
         let concern = self.concern.now();
@@ -357,7 +371,6 @@ impl NodeSwitch {
             return self.run(onward.usual, request, Some(Span::WHOLE)).await;
         }
         let is_of_bytes = touches_bytes(&request);
-        self.check_mark(&request)?;
         if request.header.snapshot.is_some() && is_of_bytes {
             drop(pass);
             return self.read_snapshot(onward.usual, request).boxed().await;

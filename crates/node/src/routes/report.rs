@@ -1,6 +1,7 @@
 //! What a node says of its switch, in JSON.
 
 use super::copies::{CopiesStatus, CopyWay};
+use super::erasure::ErasureStatus;
 use serde::{Deserialize, Serialize};
 
 /// A rule on a node.
@@ -84,6 +85,9 @@ pub struct RouteStatus {
     /// The copies of the target's objects.
     #[serde(default)]
     pub copies: CopiesStatus,
+    /// The erasure-coded objects of the target.
+    #[serde(default)]
+    pub erasure: ErasureStatus,
     /// Permits for direct reads that the switch has given since the node started.
     #[serde(default)]
     pub permits: u64,

@@ -180,6 +180,17 @@ impl RoutedLocations {
         }
     }
 
+    /// The locations in a cluster whose nodes keep the objects.
+    ///
+    /// # Errors
+    /// `Unsupported` on Ceph.
+    pub(super) fn of_nodes(&self) -> Result<&NodeLocations> {
+        match &self.kind {
+            Kind::Nodes(locations) => Ok(locations),
+            Kind::Rados(_) => Err(Error::unsupported("gateways to Ceph make no fragments")),
+        }
+    }
+
     /// Whether an object stores a copy that this node reaches.
     pub(super) fn is_copy(&self, object: &ObjectId) -> bool {
         match &self.kind {

@@ -11,7 +11,8 @@
 //! | `permit` | a [`PermitAsk`] in JSON, of the switch that is the home of the bytes | nothing |
 //! | `direct-read` | a [`DirectRead`](nacre_route::DirectRead) | the bytes |
 //! | `found` | a [`FoundAsk`] in JSON | a [`FoundPage`] in JSON: the bytes that this node keeps for the objects of one target |
-//! | `copy-write`, `copy-drop`, `copy-read`, `copies` | see [`CopyStore`] | the copies that this node keeps for reads |
+//! | `copy-write`, `copy-drop`, `copy-read`, `copies` | see [`CopyStore`] | the copies that this node keeps for reads, and its fragments of [erasure-coded](super::erasure) objects |
+//! | `fragments` | a [`FragmentListAsk`] in JSON | a `FragmentList` in JSON: the fragments that this node keeps for the objects of one target |
 //! | `status` | – | a [`RouteStatus`] in JSON |
 //! | `progress` | – | a [`RouteProgress`] in JSON: the epoch of the map whose rules the node applies |
 //! | `statistics` | the objects to count from now on, a list of strings in JSON | for each target of the node, [`Statistics`](super::statistics::Statistics) in JSON |
@@ -43,6 +44,7 @@ use super::NodeSwitch;
 use super::applications::{Reports, WaitingIos};
 use super::copies::CopyStore;
 use super::direct::{DirectKeeper, check_reader};
+use super::erasure::FragmentListAsk;
 use super::gateways;
 use super::in_force::{InForce, RouteProgress};
 use super::kept_bytes::{FoundAsk, FoundPage};
@@ -237,6 +239,7 @@ impl RouteService {
             in_doubt: core.doubts.len(),
             requests: self.switch.requests(),
             copies: core.copies.summary().into(),
+            erasure: self.switch.erasures().status(),
             permits: core.permitted.given,
             direct_reads: self.direct.served(),
         }
@@ -278,6 +281,9 @@ impl Service for RouteService {
             "copy-write" | "copy-drop" | "copy-read" => self.copies.serve(method, input).await,
             "forward" => gateways::answer(&self.switch, input).await,
             "copies" => json(&self.copies.list(&input).await?),
+            "fragments" => {
+                json(&self.switch.fragments_here(from_json::<FragmentListAsk>(&input)?).await?)
+            }
             "found" => json(&self.found(&from_json(&input)?).await?),
             "status" => json(&self.status()),
             "statistics" => {

@@ -91,7 +91,7 @@ pub(super) async fn run(switch: Arc<NodeSwitch>) {
 }
 
 /// The pool of objects, and what their names begin with.
-fn prefix_of(objects: &ObjectMatch) -> Option<(PoolName, String)> {
+pub(super) fn prefix_of(objects: &ObjectMatch) -> Option<(PoolName, String)> {
     let text = match objects {
         ObjectMatch::Exact(object) => object.to_string(),
         ObjectMatch::Prefix(prefix) => prefix.clone(),
@@ -136,6 +136,11 @@ impl NodeSwitch {
     /// Moves the bytes of an object to where rules send them.
     async fn spread(self: &Arc<Self>, object: &ObjectId) -> Result<()> {
         let stat = background(object.clone(), Op::Stat)?;
+        let _turn = self.erasures().share(object).await;
+        if self.may_be_erasure_coded(object) && self.coded_object(&stat.header).await?.is_some() {
+            // Its bytes come home first.
+            return Ok(());
+        }
         let Some(OpResult::Stat(stat)) = self.base().submit(stat).await?.results.pop() else {
             return Err(Error::corrupt("the reply to a stat has no stat").on(object));
         };

@@ -42,6 +42,7 @@ pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
         Destination::Versions(_) | Destination::Snapshots(_) => {
             ("they make no snapshots", "leave the rule out")
         }
+        Destination::Erasure(_) => ("they make no fragments", "leave the rule out"),
         Destination::Waypoint(_) => ("they run no waypoints", "leave the rule out"),
         _ if matches!(rule.header.source, SourceMatch::Layer(_)) => {
             ("they run no waypoints, so no IO comes out of one", "leave the rule out")
@@ -104,6 +105,12 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
     if matches!(rule.destination, Destination::Snapshots(_)) {
         return unsupported_snapshots(rule);
     }
+    if matches!(rule.destination, Destination::Erasure(_)) {
+        return (!is_about_whole_objects(rule)).then_some((
+            "objects are erasure-coded as a whole, whoever uses them",
+            "write the rule as: * * POOL/PREFIX* -> erasure NEEDED TARGET,TARGET,TARGET",
+        ));
+    }
     if let Destination::Controller(ask) = rule.destination {
         return unsupported_controller(rule, ask);
     }
@@ -115,13 +122,17 @@ fn unsupported(rule: &Rule) -> Option<(&'static str, &'static str)> {
 
 /// Says why nodes cannot execute a rule that keeps snapshots, with a hint; `None` if they can.
 fn unsupported_snapshots(rule: &Rule) -> Option<(&'static str, &'static str)> {
-    let Header { source, operations, span, .. } = &rule.header;
-    let is_for_all =
-        (source, *operations, *span) == (&SourceMatch::Any, Operations::ALL, Span::WHOLE);
-    (!is_for_all || rule.options != Options::default()).then_some((
+    (!is_about_whole_objects(rule)).then_some((
         "a snapshot is of whole objects, whoever changes them",
         "write the rule as: * * POOL/PREFIX* -> snapshots NAME,NAME",
     ))
+}
+
+/// Whether a rule is about all IO on its objects, without options.
+fn is_about_whole_objects(rule: &Rule) -> bool {
+    let Header { source, operations, span, .. } = &rule.header;
+    (source, *operations, *span) == (&SourceMatch::Any, Operations::ALL, Span::WHOLE)
+        && rule.options == Options::default()
 }
 
 /// Says why nodes cannot send the bytes of a rule to its destination, with a hint; `None` if they can.

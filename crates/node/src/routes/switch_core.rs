@@ -92,6 +92,7 @@ impl Core {
                     | Destination::Bypass(_)
                     | Destination::Versions(_)
                     | Destination::Snapshots(_)
+                    | Destination::Erasure(_)
             )
         };
         destination.as_ref().is_none_or(stays)

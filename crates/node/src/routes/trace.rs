@@ -159,6 +159,10 @@ impl Decided {
             (None, _) if matches!(to, Destination::Snapshots(_)) => {
                 format!("{home} (home, which keeps snapshots)")
             }
+            (None, _) if let Destination::Erasure(erasure) = &to => {
+                let count = erasure.among.len();
+                format!("{home} (home, which makes {count} fragments when the object rests)")
+            }
             (None, _) if asks => "the controller, which makes a rule".to_owned(),
             (None, _) => format!("{home} (home)"),
             (Some(place), Some(locations)) => locations.primary(&place.object).await?.to_string(),

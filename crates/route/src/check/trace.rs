@@ -8,7 +8,7 @@ use nacre_object::{ObjectId, Result, TargetName};
 use crate::file::{Routes, Topology};
 use crate::limits::MAX_HOPS;
 use crate::model::{
-    Destination, Follow, Io, LayerName, Operation, Options, RuleId, Scatter, Span, SwitchName, text,
+    Destination, Follow, Io, LayerName, Operation, Options, RuleId, Span, SwitchName, text,
 };
 use crate::rules::RuleTable;
 
@@ -258,8 +258,21 @@ fn go(
             return pass(network, state, next.as_ref().unwrap_or(switch), ways);
         }
         Destination::Scatter(scatter) => {
-            scattered(network, state, scatter, ways);
+            let current_with = network.topology.has_current_copies.then(|| state.home());
+            scattered(network, state, (scatter.count(), &scatter.among), current_with, ways);
             return Ok(());
+        }
+        // Changes bring the bytes home first. Fragments never lag behind.
+        Destination::Erasure(erasure) if state.io.operation == Operation::Read => {
+            let current_with = Some(state.home());
+            scattered(network, state, (erasure.needed, &erasure.among), current_with, ways);
+            return Ok(());
+        }
+        Destination::Erasure(erasure) => {
+            if let Some(missing) = missing_target(network, &erasure.among) {
+                state.ends(missing, ways);
+                return Ok(());
+            }
         }
         Destination::Program(program) => {
             let Some(declared) = network.topology.programs.get(program) else {
@@ -278,19 +291,28 @@ fn go(
     arrive(network, state, Some(switch), ways)
 }
 
-/// Ends the path at the copies. There is no switch in front of them.
-fn scattered(network: &Network<'_>, state: State, scatter: &Scatter, ways: &mut Vec<Way>) {
+/// The end of a path to targets of which one does not exist.
+fn missing_target(network: &Network<'_>, among: &[TargetName]) -> Option<End> {
     let is_unknown = |target: &&TargetName| !network.topology.targets.contains(*target);
-    if let Some(target) = scatter.among.iter().find(is_unknown) {
-        let end = End::Missing(format!("target {target}"));
-        return state.ends(end, ways);
+    among.iter().find(is_unknown).map(|target| End::Missing(format!("target {target}")))
+}
+
+/// Ends the path at `take` of the targets. There is no switch in front of them.
+fn scattered(
+    network: &Network<'_>,
+    state: State,
+    (take, among): (usize, &[TargetName]),
+    current_with: Option<Endpoint>,
+    ways: &mut Vec<Way>,
+) {
+    if let Some(missing) = missing_target(network, among) {
+        return state.ends(missing, ways);
     }
     let object = &state.io.object;
     let copy =
         |target: &TargetName| Endpoint { object: object.clone(), target: Some(target.clone()) };
-    let among = scatter.among.iter().map(copy).collect();
-    let current_with = network.topology.has_current_copies.then(|| state.home());
-    state.ends(End::Scattered { take: scatter.count(), among, current_with }, ways);
+    let among = among.iter().map(copy).collect();
+    state.ends(End::Scattered { take, among, current_with }, ways);
 }
 
 /// Sends an IO to its endpoint. The IO first passes the switch in front of the endpoint, unless it

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use nacre_object::{ObjectId, Result};
 
 use crate::model::{
-    Destination, Follow, Header, ObjectMatch, Operations, Programs, Rule, SourceMatch, Span,
-    SwitchName,
+    Destination, Header, ObjectMatch, Operations, Programs, Rule, SourceMatch, Span, SwitchName,
 };
 use crate::rules::RuleTable;
 use crate::switch::Term;
 
-/// Objects whose bytes may be away from home, because a rule makes reads follow writes.
+/// Objects whose bytes may be away from home, because a rule makes reads follow writes, or lets the
+/// home keep fragments in place of the bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Followed {
     /// The objects.
@@ -52,7 +52,7 @@ pub struct Record {
     pub term: Term,
     /// The rules to install.
     pub wanted: Wanted,
-    /// Where bytes of objects may be, because these or earlier rules made reads follow writes.
+    /// Where bytes of objects may be, because of these or earlier rules.
     pub followed: Vec<Followed>,
 }
 
@@ -70,14 +70,17 @@ impl Record {
             }
             follow(&mut followed, insertions, &wanted.programs);
         }
-        // Keep objects for which a rule still makes reads follow writes.
+        // Keep objects whose bytes a rule may still move.
         let settled: HashSet<_> = wanted.settled.iter().collect();
         let rules = wanted.rules.values().flatten().flatten();
-        let following = rules.filter(|rule| rule.options.follow != Follow::No);
-        let following: HashSet<_> = following.map(|rule| &rule.header.object).collect();
-        let is_left =
-            |old: &Followed| !settled.contains(&old.object) || following.contains(&old.object);
-        followed.retain(is_left);
+        let following = rules.filter(|rule| rule.moves_bytes());
+        let kind = |to: &Destination| to.is_erasure();
+        let following: HashSet<_> =
+            following.map(|rule| (&rule.header.object, kind(&rule.destination))).collect();
+        followed.retain(|old| {
+            let is_ruled = following.contains(&(&old.object, kind(&old.destination)));
+            is_ruled || !settled.contains(&old.object)
+        });
         Ok(Self { term: Term(self.term.0 + 1), wanted, followed })
     }
 
@@ -143,11 +146,10 @@ impl Record {
     }
 }
 
-/// Adds where bytes may be because these rules make reads follow writes.
+/// Adds where bytes may be because of these rules.
 fn follow(followed: &mut Vec<Followed>, insertions: &[Vec<Rule>], programs: &Programs) {
-    let is_following = |rule: &&Rule| rule.options.follow != Follow::No;
     let mut known: HashSet<_> = followed.iter().cloned().collect();
-    for rule in insertions.iter().flatten().filter(is_following) {
+    for rule in insertions.iter().flatten().filter(|rule| rule.moves_bytes()) {
         let declared = |name: &_| programs.get(name).map(|one| one.destinations.as_slice());
         for destination in rule.destination.possible(declared) {
             let (object, destination) = (rule.header.object.clone(), destination.clone());

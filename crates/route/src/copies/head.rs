@@ -170,6 +170,9 @@ pub(super) fn take_tag(input: &mut Bytes) -> Option<CopyTag> {
 }
 
 impl CopyTag {
+    /// No tag is greater.
+    pub const LAST: Self = Self { term: Term(u64::MAX), number: u64::MAX };
+
     /// Encodes it: term and number, 8 bytes each in big-endian order.
     pub fn encode(self) -> Bytes {
         let mut out = BytesMut::with_capacity(16);

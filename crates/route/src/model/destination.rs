@@ -54,6 +54,15 @@ impl Scatter {
     }
 }
 
+/// Where the fragments of erasure-coded objects lie.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Erasure {
+    /// How many fragments of an object suffice to compute its bytes.
+    pub needed: usize,
+    /// The targets. Each keeps one fragment of an object.
+    pub among: Vec<TargetName>,
+}
+
 /// What the switch sends to the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ask {
@@ -86,6 +95,9 @@ pub enum Destination {
     Waypoint(LayerName),
     /// To some of several copies.
     Scatter(Scatter),
+    /// To its object. When the object has not changed for a while, the home divides its bytes into
+    /// erasure-coded fragments, and keeps the bytes no longer.
+    Erasure(Erasure),
     /// To the controller.
     Controller(Ask),
     /// To a destination that this program chooses from its declared list (a *delegate* in the
@@ -118,6 +130,9 @@ impl Destination {
         if let Some(take) = take {
             return parse_scatter(take, what, left);
         }
+        if *kind == "erasure" {
+            return parse_erasure(what, left);
+        }
         let destination = match *kind {
             "object" => Self::Object(text::unescape(what)?.parse()?),
             "pool" => Self::Pool(what.parse()?),
@@ -135,6 +150,11 @@ impl Destination {
             }
         };
         Ok((destination, left))
+    }
+
+    /// Whether the home keeps fragments in place of the bytes.
+    pub fn is_erasure(&self) -> bool {
+        matches!(self, Self::Erasure(_))
     }
 
     /// The program that chooses the destination, if there is one.
@@ -180,7 +200,7 @@ impl Destination {
 }
 
 const HINT: &str = "write home, object POOL/NAME, pool POOL, target TARGET, bypass LAYER, versions N, snapshots NAME,NAME, waypoint LAYER, \
-    one|all|quorum TARGET,TARGET [random|least-loaded|nearest], controller header|whole, or program NAME";
+    one|all|quorum TARGET,TARGET [random|least-loaded|nearest], erasure NEEDED TARGET,TARGET, controller header|whole, or program NAME";
 
 fn parse_versions(text: &str) -> Result<u32> {
     let count = text.parse().ok().filter(|count| (1..=MAX_VERSIONS).contains(count));
@@ -207,20 +227,39 @@ fn parse_snapshots(text: &str) -> Result<Vec<SnapshotName>> {
     }
 }
 
-fn parse_scatter<'a>(
-    take: Take,
-    targets: &str,
-    left: &'a [&'a str],
-) -> Result<(Destination, &'a [&'a str])> {
+fn parse_targets(targets: &str) -> Result<Vec<TargetName>> {
     let among: Vec<TargetName> = targets.split(',').map(str::parse).collect::<Result<_>>()?;
     if among.len() > MAX_SCATTER_TARGETS {
         return Err(Error::invalid(format!("a rule scatters among {} targets", among.len()))
             .hint(format!("name {MAX_SCATTER_TARGETS} at most")));
     }
-    if let Some(twice) = among.iter().enumerate().find(|(at, name)| among[..*at].contains(name)) {
-        return Err(Error::invalid(format!("a rule names the target {} twice", twice.1))
-            .hint("name each target once"));
+    match among.iter().enumerate().find(|(at, name)| among[..*at].contains(name)) {
+        None => Ok(among),
+        Some((_, twice)) => Err(Error::invalid(format!("a rule names the target {twice} twice"))
+            .hint("name each target once")),
     }
+}
+
+fn parse_erasure<'a>(needed: &str, left: &'a [&'a str]) -> Result<(Destination, &'a [&'a str])> {
+    let [targets, left @ ..] = left else {
+        return Err(Error::invalid("erasure names no targets").hint(HINT));
+    };
+    let among = parse_targets(targets)?;
+    let Some(needed) = needed.parse().ok().filter(|needed| (1..among.len()).contains(needed))
+    else {
+        let text = format!("{needed:?} of {} fragments cannot be enough", among.len());
+        return Err(Error::invalid(text)
+            .hint("write how many fragments suffice, fewer than there are targets: erasure 2 TARGET,TARGET,TARGET"));
+    };
+    Ok((Destination::Erasure(Erasure { needed, among }), left))
+}
+
+fn parse_scatter<'a>(
+    take: Take,
+    targets: &str,
+    left: &'a [&'a str],
+) -> Result<(Destination, &'a [&'a str])> {
+    let among = parse_targets(targets)?;
     let choice = match left.first().copied() {
         Some("random") => Some(Choice::Random),
         Some("least-loaded") => Some(Choice::LeastLoaded),
@@ -249,6 +288,13 @@ impl fmt::Display for Scatter {
     }
 }
 
+impl fmt::Display for Erasure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.among.iter().map(TargetName::as_str).collect();
+        write!(f, "erasure {} {}", self.needed, names.join(","))
+    }
+}
+
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -264,6 +310,7 @@ impl fmt::Display for Destination {
             }
             Self::Waypoint(layer) => write!(f, "waypoint {layer}"),
             Self::Scatter(scatter) => scatter.fmt(f),
+            Self::Erasure(erasure) => erasure.fmt(f),
             Self::Controller(Ask::Header) => f.write_str("controller header"),
             Self::Controller(Ask::Whole) => f.write_str("controller whole"),
             Self::Program(name) => write!(f, "program {name}"),

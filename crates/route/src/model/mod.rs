@@ -13,7 +13,7 @@ mod span;
 pub(crate) mod text;
 
 pub use declared::{Declared, Programs, declare};
-pub use destination::{Ask, Choice, Destination, Scatter, Take};
+pub use destination::{Ask, Choice, Destination, Erasure, Scatter, Take};
 pub use header::Header;
 pub use io::{Io, Touch, touches, touches_bytes};
 pub use nacre_object::{ApplicationName, LayerName, SwitchName};

@@ -176,6 +176,11 @@ impl Rule {
     pub fn from_line(application: &ApplicationName, line: &str) -> Result<Self> {
         Self::parse(application, &text::words(line))
     }
+
+    /// Whether bytes of its objects may lie elsewhere, even after the rule was removed.
+    pub fn moves_bytes(&self) -> bool {
+        self.options.follow != Follow::No || self.destination.is_erasure()
+    }
 }
 
 impl fmt::Display for Rule {

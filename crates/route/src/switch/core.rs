@@ -126,7 +126,8 @@ impl Switch {
             Destination::Home
             | Destination::Bypass(_)
             | Destination::Versions(_)
-            | Destination::Snapshots(_) => true,
+            | Destination::Snapshots(_)
+            | Destination::Erasure(_) => true,
             // What comes out of the waypoint goes there.
             Destination::Waypoint(_) => true,
             Destination::Scatter(_) => self.keeps_copies,

@@ -215,7 +215,9 @@ impl Brute<'_> {
                 }
                 Some(Destination::Target(target)) => to = (io.object.clone(), Some(target.clone())),
                 Some(Destination::Bypass(layer)) => drop(path.bypassed.insert(layer.to_string())),
-                Some(Destination::Versions(_) | Destination::Snapshots(_)) => {}
+                Some(
+                    Destination::Versions(_) | Destination::Snapshots(_) | Destination::Erasure(_),
+                ) => {}
                 Some(Destination::Waypoint(layer)) => {
                     io.via = Some(layer.clone());
                     at = self.routes.topology.layers[layer].clone().or(Some(here));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre::{ClusterFile, RoleName, Sessions};
-use nacre_node::{CopiesStatus, ROUTE_SERVICE, RouteStatus};
+use nacre_node::{CopiesStatus, ErasureStatus, ROUTE_SERVICE, RouteStatus};
 use nacre_object::{Error, Result};
 
 use crate::out::{Out, note, printable, table};
@@ -88,6 +88,7 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
                 lines.push(format!("{target}: the latest rules are not in force: {problem}"));
             }
             lines.extend(copies_line(status, out));
+            lines.extend(erasure_line(status, out));
             if (status.permits, status.direct_reads) != (0, 0) {
                 lines.push(format!(
                     "{}: {} permits for direct reads were given; {} direct reads were served here",
@@ -127,4 +128,24 @@ fn copies_line(status: &RouteStatus, out: Out) -> Option<String> {
         copies.updates_failed,
         if reads.is_empty() { "none".to_owned() } else { reads.join(", ") }
     ))
+}
+
+/// What a switch says of its erasure-coded objects; `None` if it has none and had none.
+fn erasure_line(status: &RouteStatus, out: Out) -> Option<String> {
+    let erasure = &status.erasure;
+    (*erasure != ErasureStatus::default()).then(|| {
+        let problem = erasure.problem.as_deref().map(|problem| format!("; {}", printable(problem)));
+        format!(
+            "{}: {} objects are erasure-coded ({} in {} of fragments); coded {} times, brought home {} times; reads that computed bytes: {}; objects found with lost fragments: {}{}",
+            status.target,
+            erasure.objects,
+            out.size(erasure.bytes),
+            out.size(erasure.fragment_bytes),
+            erasure.coded,
+            erasure.brought_home,
+            erasure.computed_reads,
+            erasure.lost,
+            problem.unwrap_or_default()
+        )
+    })
 }

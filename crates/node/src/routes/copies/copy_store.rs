@@ -84,17 +84,19 @@ impl NodeSwitch {
     ///
     /// # Errors
     /// `Unavailable` if there is no answer in this time.
-    pub(super) async fn ask_keeper(
+    pub(in crate::routes) async fn ask_keeper(
         &self,
         node: &NodeName,
         method: &'static str,
         question: &Question,
         time: Duration,
     ) -> Result<Bytes> {
-        if self.locations().rados().is_some() {
+        let locations = self.locations();
+        let is_own = locations.nodes().get(locations.own()) == Some(node);
+        if is_own || locations.rados().is_some() {
             let served = timeout(time, self.serve_copy(method, question)).await;
             return served.unwrap_or_else(|_| {
-                Err(Error::unavailable("the OSD with the copy does not answer"))
+                Err(Error::unavailable("the target with the copy does not answer"))
             });
         }
         let transport = self.transport()?;
@@ -104,7 +106,9 @@ impl NodeSwitch {
     /// Serves a request about one copy.
     async fn serve_copy(&self, method: &str, question: &Question) -> Result<Bytes> {
         let object: ObjectId = question.object.parse()?;
-        if !self.locations().is_copy(&object) {
+        let is_fragment =
+            || self.locations().of_nodes().is_ok_and(|of| of.fragment_in(&object).is_some());
+        if !self.locations().is_copy(&object) && !is_fragment() {
             return Err(Error::denied("the object does not store a copy").on(&object));
         }
         match (method, question.span) {

@@ -175,7 +175,7 @@ impl NodeSwitch {
     }
 
     /// Changes a copy, as background work.
-    pub(super) async fn change_copy(
+    pub(in crate::routes) async fn change_copy(
         &self,
         place: &RoutedLocation,
         method: &'static str,

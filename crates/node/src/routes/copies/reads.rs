@@ -19,6 +19,7 @@ use nacre_route::{
 
 use crate::completed::Completed;
 use crate::routes::concern::FreePass;
+use crate::routes::erasure::Outside;
 use crate::routes::onward::same_for_all_bytes;
 use crate::routes::service::Question;
 use crate::routes::{NodeSwitch, Onward};
@@ -51,12 +52,13 @@ impl Drop for Outstanding {
 struct ChangeInFlight {
     switch: Arc<NodeSwitch>,
     object: ObjectId,
+    _outside: Outside,
 }
 
 impl ChangeInFlight {
-    fn begin(switch: &Arc<NodeSwitch>, object: &ObjectId) -> Self {
+    fn begin(switch: &Arc<NodeSwitch>, object: &ObjectId, outside: Outside) -> Self {
         switch.core().copies.change_began(object);
-        Self { switch: Arc::clone(switch), object: object.clone() }
+        Self { switch: Arc::clone(switch), object: object.clone(), _outside: outside }
     }
 }
 
@@ -68,11 +70,13 @@ impl Drop for ChangeInFlight {
 }
 
 impl NodeSwitch {
-    /// Runs a request on an object that has rules, or whose bytes may lie elsewhere.
-    pub(in crate::routes) async fn submit_here(
+    /// Runs a request on an object that has rules, or whose bytes may lie elsewhere, but that is not
+    /// erasure-coded.
+    pub(in crate::routes) async fn submit_uncoded(
         self: &Arc<Self>,
         onward: Onward,
         request: Request,
+        outside: Outside,
     ) -> Result<Reply> {
         let is_change = request.ops.iter().any(Op::is_write);
         if self.locations().rados().is_some() {
@@ -83,14 +87,14 @@ impl NodeSwitch {
             }
             if is_change {
                 let pass = self.uncopied(&request.header.object);
-                return self.change(onward, request, pass).boxed().await;
+                return self.change(onward, request, pass, outside).boxed().await;
             }
         }
         if let Some(pass) = self.uncopied(&request.header.object) {
             return self.submit_by_rules(onward, request, Some(pass)).await;
         }
         if is_change {
-            return self.change_or_update(onward, request).boxed().await;
+            return self.change_or_update(onward, request, outside).boxed().await;
         }
         match request.ops.as_slice() {
             [Op::Read { offset, length }] | [Op::Read { offset, length }, Op::Stat]
@@ -110,9 +114,10 @@ impl NodeSwitch {
         onward: Onward,
         request: Request,
         pass: Option<FreePass>,
+        outside: Outside,
     ) -> Result<Reply> {
         let object = request.header.object.clone();
-        let change = ChangeInFlight::begin(self, &object);
+        let change = ChangeInFlight::begin(self, &object, outside);
         let switch = Arc::clone(self);
         Completed::of(async move {
             let reply = switch.submit_by_rules(onward, request, pass).await;

@@ -33,6 +33,7 @@ use tokio::time::timeout;
 
 use super::reads::scatter_of;
 use crate::completed::Completed;
+use crate::routes::erasure::Outside;
 use crate::routes::service::Question;
 use crate::routes::submission::CopiesAfter;
 use crate::routes::switch_core::Core;
@@ -119,14 +120,18 @@ impl NodeSwitch {
         self: &Arc<Self>,
         onward: Onward,
         request: Request,
+        outside: Outside,
     ) -> Result<Reply> {
         let is_kept = self.concerns_snapshots(&request);
         let is_scattered =
             |update: &Update| !is_kept && take_of(&self.core(), &request, update).is_some();
         match Update::of(&request).filter(is_scattered) {
             // It runs to its end even if the caller gives up, because copies wait for it.
-            Some(update) => Completed::of(Arc::clone(self).update(onward, request, update)).await,
-            None => self.change(onward, request, None).await,
+            Some(update) => {
+                let switch = Arc::clone(self);
+                Completed::of(switch.update(onward, request, update, outside)).await
+            }
+            None => self.change(onward, request, None, outside).await,
         }
     }
 
@@ -135,13 +140,14 @@ impl NodeSwitch {
         onward: Onward,
         request: Request,
         update: Update,
+        outside: Outside,
     ) -> Result<Reply> {
         let header = request.header.clone();
         let turn = self.updates().turn(&header.object).await;
         let Some((mut in_flight, copies)) = UpdateInFlight::begin(&self, &request, &update) else {
             // The rules have changed meanwhile.
             drop(turn);
-            return self.change(onward, request, None).await;
+            return self.change(onward, request, None, outside).await;
         };
         let reply = self.update_home(onward, request).await?;
         let send = |copy| self.send_update(&header, copy);

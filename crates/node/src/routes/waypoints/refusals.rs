@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use nacre_object::{Error, ErrorKind, ObjectId, Op, Reply, Request, Result, Stack};
 use nacre_route::limits::MAX_WAYPOINTS_OF_AN_IO;
-use nacre_route::{
-    Destination, Io, LayerName, MARK_ATTRIBUTE, Operation, RuleTable, Span, Touch, touches,
-};
+use nacre_route::{Destination, Io, LayerName, Operation, RuleTable, Span, Touch, touches};
 
 use super::passing::Coder;
 use crate::routes::NodeSwitch;
@@ -65,22 +63,6 @@ impl NodeSwitch {
                 self.run(next, request, Some(Span::WHOLE)).await
             }
             ended => ended,
-        }
-    }
-
-    /// Refuses to change the mark of an object.
-    ///
-    /// # Errors
-    /// `Denied`.
-    pub(in crate::routes) fn check_mark(&self, request: &Request) -> Result<()> {
-        let changes = |op: &Op| matches!(op, Op::SetAttribute { name, .. } | Op::RemoveAttribute { name } if name == MARK_ATTRIBUTE);
-        match request.ops.iter().any(changes) {
-            false => Ok(()),
-            true => {
-                Err(Error::denied(format!("only waypoints change the attribute {MARK_ATTRIBUTE}"))
-                    .on(&request.header.object)
-                    .hint("choose another name for the attribute"))
-            }
         }
     }
 
