@@ -131,7 +131,11 @@ impl RoutedWrite {
         out.freeze()
     }
 
-    fn decode(mut input: Bytes) -> Result<Self> {
+    /// Decodes the input of the method.
+    ///
+    /// # Errors
+    /// `Invalid` if it is malformed.
+    pub fn decode(mut input: Bytes) -> Result<Self> {
         let home = take_text(&mut input)?.parse()?;
         let application = take_text(&mut input)?.parse()?;
         let (counter, offset) = (take_u64(&mut input)?, take_u64(&mut input)?);
@@ -147,7 +151,11 @@ impl RoutedDrop {
         out.freeze()
     }
 
-    fn decode(mut input: Bytes) -> Result<Self> {
+    /// Decodes the input of the method.
+    ///
+    /// # Errors
+    /// `Invalid` if it is malformed.
+    pub fn decode(mut input: Bytes) -> Result<Self> {
         let (start, end) = (take_u64(&mut input)?, take_u64(&mut input)?);
         let span = Span::new(start, end).ok_or_else(senseless)?;
         Ok(Self { span, counter: take_u64(&mut input)? })
@@ -164,7 +172,11 @@ impl RoutedRead {
         out.freeze()
     }
 
-    fn decode(mut input: Bytes) -> Result<Self> {
+    /// Decodes the input of the method.
+    ///
+    /// # Errors
+    /// `Invalid` if it is malformed.
+    pub fn decode(mut input: Bytes) -> Result<Self> {
         let home = take_text(&mut input)?.parse()?;
         let (start, end) = (take_u64(&mut input)?, take_u64(&mut input)?);
         Ok(Self { home, span: Span::new(start, end).ok_or_else(senseless)? })

@@ -17,7 +17,7 @@
 //!    [`programs`] runs the programs that rules name. [`read_with_stat`] answers reads of whole
 //!    objects.
 //! 4. [`service`] receives the requests of switches about routed bytes, and [`kept_bytes`] runs
-//!    them. [`routed_locations`] says which object keeps the bytes: [`node_locations`] if nodes
+//!    them, and [`dropped`] refuses delayed ones. [`routed_locations`] says which object keeps the bytes: [`node_locations`] if nodes
 //!    keep the objects, [`rados_locations`] on Ceph. [`report`] and [`trace`] show what the switch
 //!    does.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more. [`spreader`]: moves bytes
@@ -50,6 +50,7 @@ mod control;
 mod controller_asks;
 mod copies;
 mod direct;
+mod dropped;
 mod erasure;
 mod follower;
 mod gateways;
@@ -126,6 +127,7 @@ use self::applications::{ApplicationsTask, ControllerCollector, Reports, Waiting
 use self::controller_asks::ControllerLink;
 use self::copies::CopyStore;
 use self::direct::DirectKeeper;
+use self::dropped::Dropped;
 use self::in_force::InForce;
 use self::metrics::RoutesCollector;
 use self::service::RouteService;
@@ -189,6 +191,7 @@ impl RouteRuntime {
             waiting: Arc::clone(&waiting),
             copies: CopyStore::new(Arc::clone(&switch)),
             direct: Arc::clone(&direct),
+            dropped: Dropped::default(),
             terms: Mutex::default(),
         };
         offer.service(ROUTE_SERVICE, Arc::new(service));

@@ -44,6 +44,7 @@ use super::NodeSwitch;
 use super::applications::{Reports, WaitingIos};
 use super::copies::CopyStore;
 use super::direct::{DirectKeeper, check_reader};
+use super::dropped::Dropped;
 use super::erasure::FragmentListAsk;
 use super::gateways;
 use super::in_force::{InForce, RouteProgress};
@@ -107,6 +108,14 @@ impl Question {
         }
     }
 
+    /// A question of the switch of a target, for tests.
+    #[cfg(test)]
+    pub fn between(home_target: &str, object: &str, payload: Bytes) -> Self {
+        let [home_target, object] = [home_target, object].map(str::to_owned);
+        let [source, tenant] = ["a", "t"].map(str::to_owned);
+        Self { home_target, term: 1, object, source, tenant, trace_id: 0, span: None, payload }
+    }
+
     pub fn encode(&self) -> Result<Bytes> {
         let head = serde_json::to_vec(self).map_err(|cause| Error::invalid(cause.to_string()))?;
         let mut out = BytesMut::with_capacity(4 + head.len() + self.payload.len());
@@ -154,6 +163,7 @@ pub(super) struct RouteService {
     pub waiting: Arc<WaitingIos>,
     pub copies: CopyStore,
     pub direct: Arc<DirectKeeper>,
+    pub dropped: Dropped,
     /// For each switch, by the name of its target: the lowest term under which it may still send
     /// requests. The node holds a read lock on the term while it serves a request.
     pub terms: Mutex<HashMap<String, Arc<RwLock<u64>>>>,
@@ -170,6 +180,7 @@ impl RouteService {
         let term = self.term_of(&question.home_target);
         let term = term.read().await;
         check_term(question.term, *term, &question.object)?;
+        let _turn = self.dropped.begin(method, &question).await?;
         if method == "drop" {
             self.direct.revoke(&question.object)?;
         }
@@ -195,6 +206,7 @@ impl RouteService {
             let mut term = term.write().await;
             *term = ask.term.max(*term);
             self.direct.revoke_all_of(&ask.home_target);
+            self.dropped.forget_all_of(&ask.home_target);
         }
         self.switch.kept_for(&ask.home_target, ask.after.as_ref()).await
     }
