@@ -1,5 +1,6 @@
 -- Makes a snapshot of all objects of a prefix every `minutes`, and keeps the last `keep` of them. A snapshot costs
--- nothing until an object changes: then the home of the object first keeps its former state (copy on write).
+-- nothing until an object changes: then the home of the object first keeps its former state, by copy on write or, on
+-- Ceph, as a whole copy.
 -- `nacre object get OBJECT --at NAME` reads an object as it was. A name has the seconds since 1970, such as
 -- `auto-1764512100`; the cluster log has all of them.
 --

@@ -53,7 +53,7 @@ fn a_routed_object_on_ceph_answers_as_if_it_were_not_routed() {
     let file =
         common::routes::rules(on.folder(), "application c on every\n  * * data/c -> versions 8\n");
     let (_, said) = cluster.fails(&["route", "put", file.to_str().unwrap()]);
-    assert!(said.contains("make no snapshots"), "{said}");
+    assert!(said.contains("no snapshot before each change"), "{said}");
     let file = common::routes::rules(
         on.folder(),
         "application c on every\n  * w log/c -> target osd.9 follow\n",

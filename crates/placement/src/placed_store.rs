@@ -11,8 +11,8 @@ use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt, TryFutureExt, try_join_all};
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{
-    Capabilities, ListPage, ListRequest, Locate, ObjectId, Reply, Request, Result, Stack, Store,
-    TargetName, Watch, WatchStream,
+    Capabilities, Capability, ListPage, ListRequest, Locate, ObjectId, Reply, Request, Result,
+    Stack, Store, TargetName, Watch, WatchStream,
 };
 
 use crate::{Placement, Target};
@@ -70,7 +70,12 @@ impl Store for PlacedStore {
         Self: 'b,
     {
         let PlacedTarget { target, stack } = self.target_of(&request.header.object);
-        let checked = self.capabilities().check(&request);
+        let capabilities = match request.header.snapshot {
+            // The target may have a state that its engine does not keep: gateways to Ceph keep copies.
+            Some(_) => self.capabilities().with(Capability::Snapshots),
+            None => self.capabilities(),
+        };
+        let checked = capabilities.check(&request);
         if let Err(error) =
             checked.and_then(|()| self.placement.check_sources(&request, &target.name))
         {

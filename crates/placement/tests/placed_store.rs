@@ -7,7 +7,7 @@ use nacre_conformance::{
     FaultyStore, MemoryStore, Subject, TestClasses, compare, faults, ops, run_all, seeds,
 };
 use nacre_object::{
-    Capabilities, Capability, ErrorKind, ListRequest, Locate, ObjectId, Request, Stack, Store,
+    Capabilities, Capability, ErrorKind, ListRequest, Locate, ObjectId, Op, Request, Stack, Store,
     TargetName, Watch,
 };
 use nacre_placement::{HolderCheck, PlacedStore, PlacedTarget, Placement, Target};
@@ -125,7 +125,8 @@ async fn a_clone_across_targets_is_unsupported_and_the_error_gives_a_hint() {
 #[tokio::test]
 async fn a_placed_store_has_the_capabilities_that_all_targets_have() {
     let less = memory().with_capabilities(Capabilities::all().without(Capability::Snapshots));
-    let (targets, _): (_, Vec<_>) = [("a", memory()), ("b", less), ("c", memory())]
+    let able = memory();
+    let (targets, _): (_, Vec<_>) = [("a", able.clone()), ("b", less), ("c", memory())]
         .into_iter()
         .map(|(name, store)| target(name, store))
         .unzip();
@@ -137,6 +138,17 @@ async fn a_placed_store_has_the_capabilities_that_all_targets_have() {
         let error = store.submit(Request::new(id, ops).unwrap()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "also where the target could");
     }
+
+    // Each target answers for itself whether it has the state at a snapshot.
+    let objects = one_on_each(&store);
+    let ops = vec![ops::create(), ops::snapshot_create("s")];
+    able.submit(Request::new(objects[0].clone(), ops).unwrap()).await.unwrap();
+    let read = |id: &ObjectId| {
+        Request::new(id.clone(), vec![Op::Stat]).unwrap().at_snapshot(ops::snapshot("s"))
+    };
+    store.submit(read(&objects[0])).await.unwrap();
+    let error = store.submit(read(&objects[1])).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 /// Makes the store of one of three targets. Returns it with the holder check, the same store

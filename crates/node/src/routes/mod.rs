@@ -73,7 +73,6 @@ mod report;
 mod routed_changes;
 mod routed_locations;
 mod service;
-mod snapshot_names;
 mod snapshots;
 mod spreader;
 mod state;

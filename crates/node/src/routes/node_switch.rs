@@ -231,9 +231,10 @@ impl NodeSwitch {
             let has_bypass = has(|to| matches!(to, Destination::Bypass(_)));
             self.has_bypass.store(has_bypass, Ordering::Relaxed);
             self.versions.note_rules(table);
-            self.snapshots.note_rules();
             self.erasures.note_rules(core.switch.table());
-            core.kept = SnapshotRules::of(core.switch.table());
+            let kept = SnapshotRules::of(core.switch.table());
+            self.snapshots.note_rules(&core.kept, &kept);
+            core.kept = kept;
             self.programs.waypoints().note_rules(table);
             let scattering = core.switch.table().rules().map(|(_, rule)| rule);
             let scattering = scattering.filter(is_scattering).map(|rule| &rule.header.object);

@@ -15,12 +15,18 @@
 //!
 //! A copy for reads at `osd.N` is in an object `{M}copy:osd.N/POOL/NAME` in the same way. No pool has
 //! a colon in its name, so no object with routed bytes has such a name.
+//!
+//! The state of `POOL/NAME` at a [snapshot](super::snapshots) `S` is kept in `kept:S/POOL/NAME`, and
+//! `kept-notes:POOL/NAME` says under which names there is one. On which OSDs they are does not matter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nacre_object::{Error, NodeName, ObjectId, ObjectName, PoolName, Result, TargetName};
+use nacre_object::limits::MAX_OBJECT_NAME_BYTES;
+use nacre_object::{
+    Error, NodeName, ObjectId, ObjectName, PoolName, Result, SnapshotName, TargetName,
+};
 use nacre_route::{Destination, NAMED_OBJECTS};
 use nacre_slo::{Located, TargetOf};
 
@@ -34,8 +40,21 @@ const MAX_TRIES: u32 = 16_384;
 /// in ten placement groups, the probability that all names lead there is 10^-12.
 const MAX_TRIES_FOR_ANOTHER: u32 = 256;
 const COPY: &str = "copy:";
+/// What the names of all objects begin with that belong to snapshots.
+pub(super) const KEPT_NAMES: &str = "kept";
+const KEPT_COPY: &str = "kept:";
+const KEPT_NOTES: &str = "kept-notes:";
 /// The object with the record of the rules that are in force.
 const RECORD: &str = "record";
+
+/// What an object of the pool keeps for snapshots.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum KeptIn {
+    /// The state of an object under a name.
+    Copy(SnapshotName, ObjectId),
+    /// The notes of an object.
+    Notes(ObjectId),
+}
 
 /// Computes which object keeps routed bytes in RADOS.
 #[derive(Debug)]
@@ -159,6 +178,34 @@ impl RadosLocations {
         Some((home.parse().ok()?, TargetName::new(osd).ok()?))
     }
 
+    /// The object that keeps the state of an object under a name.
+    pub(super) fn kept_copy(&self, object: &ObjectId, name: &SnapshotName) -> Result<ObjectId> {
+        self.kept(object, format!("{KEPT_COPY}{name}/{object}"))
+    }
+
+    /// The object with the notes of another one.
+    pub(super) fn kept_notes(&self, object: &ObjectId) -> Result<ObjectId> {
+        self.kept(object, format!("{KEPT_NOTES}{object}"))
+    }
+
+    fn kept(&self, object: &ObjectId, name: String) -> Result<ObjectId> {
+        let length = name.len();
+        let name = ObjectName::new(name).map_err(|_| {
+            Error::invalid("the name of the object is too long for a rule that keeps snapshots")
+                .on(object)
+                .hint(format!(
+                    "choose a name that is shorter by {} bytes",
+                    length.saturating_sub(MAX_OBJECT_NAME_BYTES)
+                ))
+        })?;
+        Ok(ObjectId::new(self.pool.clone(), name))
+    }
+
+    /// What an object of the pool keeps for snapshots, if it keeps something.
+    pub(super) fn kept_in(&self, object: &ObjectId) -> Option<KeptIn> {
+        (object.pool == self.pool).then(|| kept_in(object.name.as_str())).flatten()
+    }
+
     /// The place of an object of the pool. The gateway itself reaches it.
     fn location(&self, object: &ObjectId) -> Result<RoutedLocation> {
         let node = self.nodes.get(&self.own).cloned().ok_or_else(|| no_target(&self.own))?;
@@ -169,7 +216,10 @@ impl RadosLocations {
         match to {
             // A scattered read that did not go to a copy goes home. So does a read that bypasses the
             // cache.
-            Destination::Home | Destination::Scatter(_) | Destination::Bypass(_) => Ok(None),
+            Destination::Home
+            | Destination::Scatter(_)
+            | Destination::Bypass(_)
+            | Destination::Snapshots(_) => Ok(None),
             Destination::Object(object) => self.location(object).map(Some),
             other => Err(no_destination(other)),
         }
@@ -183,6 +233,14 @@ impl RadosLocations {
     }
 }
 
+fn kept_in(name: &str) -> Option<KeptIn> {
+    if let Some(object) = name.strip_prefix(KEPT_NOTES) {
+        return Some(KeptIn::Notes(object.parse().ok()?));
+    }
+    let (name, object) = name.strip_prefix(KEPT_COPY)?.split_once('/')?;
+    Some(KeptIn::Copy(name.parse().ok()?, object.parse().ok()?))
+}
+
 /// The number of a chosen name, and the rest of it.
 fn numbered(name: &ObjectName) -> Option<(u32, &str)> {
     let (number, rest) = name.as_str().strip_prefix('{')?.split_once('}')?;
@@ -192,4 +250,22 @@ fn numbered(name: &ObjectName) -> Option<(u32, &str)> {
 fn serves_nothing(osd: &TargetName) -> Error {
     Error::unavailable(format!("a rule names {osd}, which serves no objects at present"))
         .hint("see `ceph osd tree`, and remove the rule if the OSD stays away: nacre route rm")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_kept_states_are_understood_and_others_are_not_taken_for_such() {
+        let object: ObjectId = "data/a/b".parse().unwrap();
+        let (monday, of) = ("monday".parse().unwrap(), object.clone());
+        assert_eq!(kept_in(&format!("{KEPT_COPY}monday/{object}")), Some(KeptIn::Copy(monday, of)));
+        assert_eq!(kept_in(&format!("{KEPT_NOTES}{object}")), Some(KeptIn::Notes(object)));
+        for other in ["{0}data/a", "{3}copy:osd.1/data/a", "record", "named/kept", "kept", "kept:x"]
+        {
+            assert_eq!(kept_in(other), None, "{other}");
+        }
+        assert!([KEPT_COPY, KEPT_NOTES].iter().all(|kind| kind.starts_with(KEPT_NAMES)));
+    }
 }

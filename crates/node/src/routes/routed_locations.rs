@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use nacre::{ClusterFile, NodeEntry};
-use nacre_object::{Error, NodeName, ObjectId, PoolName, Result, TargetName};
+use nacre_object::{Error, NodeName, ObjectId, PoolName, Result, SnapshotName, TargetName};
 use nacre_route::{Destination, ROUTED_POOL};
 
 use super::node_locations::NodeLocations;
@@ -169,14 +169,27 @@ impl RoutedLocations {
         }
     }
 
-    /// The object in which this node notes at which snapshots an object of its own was absent.
+    /// The object in which this node notes what it keeps of another object for
+    /// [snapshots](super::snapshots) of a prefix.
     ///
     /// # Errors
-    /// `Unsupported` on Ceph; `Invalid` if the name would be too long.
-    pub(super) fn absence_marker(&self, object: &ObjectId) -> Result<ObjectId> {
+    /// `Invalid` if the name would be too long.
+    pub(super) fn snapshot_notes(&self, object: &ObjectId) -> Result<ObjectId> {
         match &self.kind {
             Kind::Nodes(locations) => locations.absence_marker(object),
-            Kind::Rados(_) => Err(Error::unsupported("gateways to Ceph keep no snapshots")),
+            Kind::Rados(locations) => locations.kept_notes(object),
+        }
+    }
+
+    /// The object that keeps the state of another object under a name.
+    ///
+    /// # Errors
+    /// `Unsupported` unless the objects are on Ceph: engines of nodes keep states themselves;
+    /// `Invalid` if the name would be too long.
+    pub(super) fn kept_copy(&self, object: &ObjectId, name: &SnapshotName) -> Result<ObjectId> {
+        match &self.kind {
+            Kind::Nodes(_) => Err(Error::unsupported("nodes keep no copies for snapshots")),
+            Kind::Rados(locations) => locations.kept_copy(object, name),
         }
     }
 

@@ -19,7 +19,7 @@ use nacre_route::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::snapshot_names::UsedNames;
+use super::snapshots::UsedNames;
 use super::supported::{
     MAX_APPLICATION_BYTES, check_put_by_hand, check_supported, check_supported_on_ceph,
 };
@@ -176,12 +176,12 @@ impl RouteState {
     pub(super) fn insertions_by_home(&self) -> Result<Vec<Vec<Rule>>> {
         let mut insertions = vec![];
         for (switch, mut rules) in self.rules()? {
+            rules.iter().try_for_each(|rule| check_supported_on_ceph(rule, &switch))?;
             if switch != EVERY_SWITCH {
                 let home = TargetName::new(switch)?;
                 rules.iter_mut().for_each(|rule| rule.header.home = Some(home.clone()));
             }
             rules.iter().try_for_each(check_supported)?;
-            rules.iter().try_for_each(check_supported_on_ceph)?;
             insertions.push(rules);
         }
         Ok(insertions)

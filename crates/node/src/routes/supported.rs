@@ -9,6 +9,7 @@ use nacre_route::{
     Options, ROUTED_POOL, Rule, Scatter, SourceMatch, Span, Take, WaypointKind,
 };
 
+use super::state::EVERY_SWITCH;
 use crate::cache::CACHE_LAYER;
 
 /// Checks that nodes execute a rule.
@@ -23,11 +24,12 @@ pub fn check_supported(rule: &Rule) -> Result<()> {
     })
 }
 
-/// Checks that gateways to Ceph execute a rule that nodes execute.
+/// Checks that gateways to Ceph execute a rule of a switch that nodes execute. The switch is an OSD or
+/// [`EVERY_SWITCH`].
 ///
 /// # Errors
 /// `Unsupported`.
-pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
+pub fn check_supported_on_ceph(rule: &Rule, switch: &str) -> Result<()> {
     let (reason, hint) = match &rule.destination {
         _ if rule.options.has_direct_reads => {
             ("clients reach all bytes through a gateway", "leave out direct-reads")
@@ -39,9 +41,14 @@ pub fn check_supported_on_ceph(rule: &Rule) -> Result<()> {
         Destination::Scatter(scatter) if scatter.take != Take::One => {
             ("they apply no writes to copies", "for reads of copies, write r … -> one OSD,OSD")
         }
-        Destination::Versions(_) | Destination::Snapshots(_) => {
-            ("they make no snapshots", "leave the rule out")
-        }
+        Destination::Versions(_) => (
+            "they make no snapshot before each change",
+            "for states at some moments, write * * POOL/PREFIX* -> snapshots NAME",
+        ),
+        Destination::Snapshots(_) if switch != EVERY_SWITCH => (
+            "an object may get another primary OSD, and its kept states would be lost",
+            "give the rule to all OSDs: application NAME on every",
+        ),
         Destination::Erasure(_) => ("they make no fragments", "leave the rule out"),
         Destination::Waypoint(_) => ("they run no waypoints", "leave the rule out"),
         _ if matches!(rule.header.source, SourceMatch::Layer(_)) => {

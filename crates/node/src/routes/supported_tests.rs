@@ -3,6 +3,7 @@
 use nacre_object::Result;
 use nacre_route::{Destination, Rule, WaypointKind};
 
+use super::state::EVERY_SWITCH;
 use super::supported::{check_declared, check_supported, check_supported_on_ceph, check_waypoint};
 
 fn checked(line: &str) -> Result<()> {
@@ -149,14 +150,13 @@ fn gateways_to_ceph_refuse_rules_that_need_storage_nodes() {
         ("* rw data/a -> quorum osd.0,osd.1", "apply no writes to copies"),
         ("* w data/a -> target osd.1 follow direct-reads", "through a gateway"),
         ("* w data/a -> target osd.1 follow at-rest", "do not look for bytes"),
-        ("* * data/a -> versions 8", "make no snapshots"),
-        ("* * data/a -> snapshots monday", "make no snapshots"),
+        ("* * data/a -> versions 8", "no snapshot before each change"),
         ("* rw data/a -> waypoint limit", "run no waypoints"),
         ("layer:limit rw data/a -> home", "run no waypoints"),
     ] {
         let rule = Rule::from_line(&"tests".parse().unwrap(), line).unwrap();
         check_supported(&rule).unwrap();
-        let error = check_supported_on_ceph(&rule).unwrap_err();
+        let error = check_supported_on_ceph(&rule, EVERY_SWITCH).unwrap_err();
         assert!(error.to_string().contains(reason), "{error}");
     }
 }
@@ -170,6 +170,16 @@ fn gateways_to_ceph_accept_rules_for_reads_of_copies_and_reads_past_the_cache() 
     ] {
         let rule = Rule::from_line(&"tests".parse().unwrap(), line).unwrap();
         check_supported(&rule).unwrap();
-        check_supported_on_ceph(&rule).unwrap();
+        check_supported_on_ceph(&rule, EVERY_SWITCH).unwrap();
     }
+}
+
+#[test]
+fn gateways_to_ceph_keep_snapshots_only_by_a_rule_for_all_osds() {
+    let line = "* * data/a* -> snapshots monday,tuesday";
+    let rule = Rule::from_line(&"tests".parse().unwrap(), line).unwrap();
+    check_supported_on_ceph(&rule, EVERY_SWITCH).unwrap();
+    let error = check_supported_on_ceph(&rule, "osd.1").unwrap_err();
+    assert_eq!(error.kind(), nacre_object::ErrorKind::Unsupported);
+    assert!(error.hint_text().unwrap().contains("on every"), "{error}");
 }

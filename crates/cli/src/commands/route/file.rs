@@ -71,7 +71,7 @@ impl Checked {
                 check_supported(rule)?;
                 check_put_by_hand(rule)?;
                 if is_ceph {
-                    check_supported_on_ceph(rule)?;
+                    check_supported_on_ceph(rule, insertion.switch.as_str())?;
                 }
                 let declared = rule.destination.program();
                 let declared = declared.and_then(|name| programs.destinations.get(name));

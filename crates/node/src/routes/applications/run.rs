@@ -109,10 +109,12 @@ impl ProgramRun<'_> {
         stored.insertions.iter().try_for_each(|insertion| {
             insertion.rules(self.name)?.iter().try_for_each(check_put_by_program)
         })?;
-        for rule in all.iter().flat_map(|(_, rules)| rules) {
+        for (switch, rule) in
+            all.iter().flat_map(|(switch, rules)| rules.iter().map(move |rule| (switch, rule)))
+        {
             check_supported(rule)?;
             if task.switch.locations().rados().is_some() {
-                check_supported_on_ceph(rule)?;
+                check_supported_on_ceph(rule, switch)?;
             }
             let declared = rule.destination.program();
             let declared = declared.and_then(|name| declarations.destinations.get(name));

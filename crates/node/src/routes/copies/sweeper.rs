@@ -5,6 +5,9 @@
 //! copies that could not be dropped. To find these, the sweeper asks all other nodes which copies
 //! they keep for this one. On Ceph the router looks through the pool of routed bytes. No other gateway
 //! has copies: before a gateway becomes the router, the former one is shut out.
+//!
+//! The same task has the states dropped that are kept for [snapshots](crate::routes::snapshots) of a prefix and
+//! that no rule names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +36,7 @@ const PAGE_NAMES: usize = 4096;
 /// Drops copies until the task is aborted.
 pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
     let mut swept_at: Option<Instant> = None;
+    let mut kept_swept_at: Option<Instant> = None;
     loop {
         sleep(REST).await;
         // A switch that never had rules has made no copies.
@@ -53,6 +57,13 @@ pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
             swept_at = Some(Instant::now());
             if switch.sweep_all().await.is_err() {
                 switch.core().copies.not_dropped();
+            }
+        }
+        let is_rested = kept_swept_at.is_none_or(|at| at.elapsed() >= SWEEP_REST);
+        if is_rested && switch.take_sweep_of_kept() {
+            kept_swept_at = Some(Instant::now());
+            if switch.sweep_kept().await.is_err() {
+                switch.note_kept_left();
             }
         }
     }

@@ -10,7 +10,7 @@ use nacre_clock::Clock;
 use nacre_object::{NodeName, PoolName, Result};
 use nacre_rados::RadosEngine;
 use nacre_registry::{Events, Maps};
-use nacre_route::{ObjectMatch, Record, Rule};
+use nacre_route::{Destination, ObjectMatch, Record, Rule};
 use tokio::join;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -247,15 +247,19 @@ impl Gateways {
 /// still apply.
 #[derive(Debug, Clone, Default)]
 struct Retained {
-    /// One rule for each set of objects, because only the objects matter.
-    rules: HashMap<ObjectMatch, Rule>,
+    /// For each set of objects a rule that keeps snapshots, and another one. Besides the objects it
+    /// only matters whether snapshots are kept: a gateway that becomes the router must not let a change
+    /// pass before it has its rules.
+    rules: HashMap<(ObjectMatch, bool), Rule>,
     cached: BTreeSet<PoolName>,
 }
 
 impl Retained {
     fn add(&mut self, insertions: &[Vec<Rule>], cached: BTreeSet<PoolName>) {
         for rule in insertions.iter().flatten() {
-            self.rules.entry(rule.header.object.clone()).or_insert_with(|| rule.clone());
+            let keeps_snapshots = matches!(rule.destination, Destination::Snapshots(_));
+            let key = (rule.header.object.clone(), keeps_snapshots);
+            self.rules.entry(key).or_insert_with(|| rule.clone());
         }
         self.cached.extend(cached);
     }

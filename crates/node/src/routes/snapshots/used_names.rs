@@ -13,7 +13,7 @@ const MAX_USED: usize = 1024;
 
 /// Names in the order of their first use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct UsedNames(Vec<String>);
+pub(in crate::routes) struct UsedNames(Vec<String>);
 
 /// The names of each rule that keeps snapshots, by its objects, the newest last.
 type Names<'a> = BTreeMap<String, (&'a ObjectMatch, Vec<String>)>;
