@@ -4,7 +4,7 @@
 //! A node that was paused may have a write and a later drop of the same bytes in its buffers, on different
 //! connections, and may read the drop first. The object with the bytes then has no trace of the drop. Old
 //! bytes that came back so would be taken for the newest ones when the home restarts. A node that restarts
-//! loses its buffers too, so this need not be durable.
+//! loses its buffers too, so this need not be durable. The counters of a switch rise across its restarts.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,39 +31,36 @@ pub(super) struct Dropped {
 
 #[derive(Debug, Default)]
 struct Known {
-    of_objects: FastHashMap<ObjectId, Vec<RoutedDrop>>,
-    /// The objects of these drops, with the target of the switch that sent them, the oldest first.
-    by_age: VecDeque<(Instant, ObjectId, String)>,
+    /// By object, and by the target of the switch that sent the drops. Other switches count otherwise.
+    drops: FastHashMap<(ObjectId, String), Vec<RoutedDrop>>,
+    /// The keys of these drops, the oldest first.
+    by_age: VecDeque<(Instant, (ObjectId, String))>,
 }
 
 impl Known {
-    fn note(&mut self, now: Instant, object: &ObjectId, from: &str, drop: RoutedDrop) {
+    fn note(&mut self, now: Instant, key: (ObjectId, String), drop: RoutedDrop) {
         let is_over = |at: Instant| now.duration_since(at) > REMEMBERED;
         while self.by_age.len() >= MAX_REMEMBERED
-            || self.by_age.front().is_some_and(|(at, ..)| is_over(*at))
+            || self.by_age.front().is_some_and(|(at, _)| is_over(*at))
         {
-            let Some((_, object, _)) = self.by_age.pop_front() else { break };
-            self.forget_oldest_of(&object);
-        }
-        self.of_objects.entry(object.clone()).or_default().push(drop);
-        self.by_age.push_back((now, object.clone(), from.to_owned()));
-    }
-
-    fn forget_oldest_of(&mut self, object: &ObjectId) {
-        if let Some(drops) = self.of_objects.get_mut(object) {
-            drops.remove(0);
-            if drops.is_empty() {
-                self.of_objects.remove(object);
+            let Some((_, key)) = self.by_age.pop_front() else { break };
+            if let Some(drops) = self.drops.get_mut(&key) {
+                drops.remove(0);
+                if drops.is_empty() {
+                    self.drops.remove(&key);
+                }
             }
         }
+        self.drops.entry(key.clone()).or_default().push(drop);
+        self.by_age.push_back((now, key));
     }
 
-    fn check(&self, object: &ObjectId, span: Span, counter: u64) -> Result<()> {
-        let drops = self.of_objects.get(object).map(Vec::as_slice).unwrap_or_default();
+    fn check(&self, key: &(ObjectId, String), span: Span, counter: u64) -> Result<()> {
+        let drops = self.drops.get(key).map(Vec::as_slice).unwrap_or_default();
         match drops.iter().any(|drop| counter <= drop.counter && drop.span.overlaps(span)) {
             false => Ok(()),
             true => Err(Error::stale("these bytes were dropped after this write was sent")
-                .on(object)
+                .on(&key.0)
                 .hint("write again")),
         }
     }
@@ -77,11 +74,12 @@ impl Dropped {
     /// `Stale` if the request is a write of bytes that were dropped after it was sent; `Invalid`.
     pub async fn begin(&self, method: &str, question: &Question) -> Result<Option<Turn>> {
         let object: ObjectId = question.object.parse()?;
+        let key = || (object.clone(), question.home_target.clone());
         match method {
             "drop" => {
                 let turn = self.turns.wait(&object).await;
                 let drop = RoutedDrop::decode(question.payload.clone())?;
-                self.lock().note(Instant::now(), &object, &question.home_target, drop);
+                self.lock().note(Instant::now(), key(), drop);
                 Ok(Some(turn))
             }
             "write" => {
@@ -89,24 +87,11 @@ impl Dropped {
                 let write = RoutedWrite::decode(question.payload.clone())?;
                 let end = write.offset.saturating_add(write.data.len() as u64);
                 if let Some(span) = Span::new(write.offset, end) {
-                    self.lock().check(&object, span, write.counter)?;
+                    self.lock().check(&key(), span, write.counter)?;
                 }
                 Ok(Some(turn))
             }
             _ => Ok(None),
-        }
-    }
-
-    /// Forgets the drops of a switch that has started anew, because its counters start anew too. The
-    /// node refuses the switch's earlier requests by their term.
-    pub fn forget_all_of(&self, home_target: &str) {
-        let mut known = self.lock();
-        let all = std::mem::take(&mut known.by_age);
-        for (at, object, from) in all {
-            match from == home_target {
-                true => known.forget_oldest_of(&object),
-                false => known.by_age.push_back((at, object, from)),
-            }
         }
     }
 
@@ -145,28 +130,26 @@ mod tests {
         for (object, counter, offset) in [("p/x", 6, 0), ("p/x", 3, 8), ("p/y", 3, 0)] {
             dropped.begin("write", &write(object, counter, offset)).await.unwrap();
         }
-        dropped.forget_all_of("storage.1");
-        assert!(dropped.begin("write", &write("p/x", 5, 0)).await.is_err());
-        dropped.forget_all_of("storage.0");
-        dropped.begin("write", &write("p/x", 1, 0)).await.unwrap();
-        let known = dropped.lock();
-        assert!(known.by_age.is_empty() && known.of_objects.is_empty());
+        let other = Question::between("storage.1", "p/x", write("p/x", 3, 0).payload);
+        dropped.begin("write", &other).await.unwrap();
     }
 
     #[test]
     fn drops_are_forgotten_when_they_are_old_or_too_many() {
         let (mut known, start) = (Known::default(), Instant::now());
-        let object = |number: usize| -> ObjectId { format!("p/{}", number % 100).parse().unwrap() };
+        let key = |number: usize| {
+            (format!("p/{}", number % 100).parse::<ObjectId>().unwrap(), "s".to_owned())
+        };
         let drop = RoutedDrop { span: Span::WHOLE, counter: 1 };
         for number in 0..MAX_REMEMBERED + 10 {
-            known.note(start, &object(number), "s", drop);
+            known.note(start, key(number), drop);
         }
         assert_eq!(known.by_age.len(), MAX_REMEMBERED);
-        let count = |known: &Known| known.of_objects.values().map(Vec::len).sum::<usize>();
+        let count = |known: &Known| known.drops.values().map(Vec::len).sum::<usize>();
         assert_eq!(count(&known), MAX_REMEMBERED);
-        known.note(start + REMEMBERED * 2, &object(0), "s", drop);
+        known.note(start + REMEMBERED * 2, key(0), drop);
         assert_eq!((known.by_age.len(), count(&known)), (1, 1));
-        assert!(known.check(&object(0), Span::WHOLE, 1).is_err());
-        known.check(&object(1), Span::WHOLE, 1).unwrap();
+        assert!(known.check(&key(0), Span::WHOLE, 1).is_err());
+        known.check(&key(1), Span::WHOLE, 1).unwrap();
     }
 }

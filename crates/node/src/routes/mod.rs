@@ -21,7 +21,7 @@
 //!    keep the objects, [`rados_locations`] on Ceph. [`report`] and [`trace`] show what the switch
 //!    does.
 //! 5. [`mover`]: brings bytes home when no rule sends them elsewhere any more. [`spreader`]: moves bytes
-//!    at rest to where rules send them.
+//!    at rest to where rules send them. [`object_pages`]: the objects that a rule is about.
 //! 6. [`copies`]: copies of objects, which serve reads. [`versions`] and [`snapshots`]: former states of
 //!    objects. [`turns`]: the order of changes that all of them need. [`direct`]: reads of routed bytes by
 //!    clients that have a switch of their own. [`waypoints`]: stages that IO passes. [`erasure`]: fragments of
@@ -63,6 +63,7 @@ mod metrics;
 mod mover;
 mod node_locations;
 mod node_switch;
+mod object_pages;
 mod onward;
 mod pieces;
 mod programs;
@@ -234,6 +235,7 @@ impl RouteRuntime {
             tokio::spawn(spreader::run(Arc::clone(&switch))),
             tokio::spawn(copies::run(Arc::clone(&switch))),
             tokio::spawn(erasure::run(Arc::clone(&switch))),
+            tokio::spawn(snapshots::sweep(Arc::clone(&switch))),
             tokio::spawn(applications::run(ApplicationsTask {
                 switch,
                 cluster: cluster.clone(),

@@ -206,7 +206,6 @@ impl RouteService {
             let mut term = term.write().await;
             *term = ask.term.max(*term);
             self.direct.revoke_all_of(&ask.home_target);
-            self.dropped.forget_all_of(&ask.home_target);
         }
         self.switch.kept_for(&ask.home_target, ask.after.as_ref()).await
     }

@@ -15,9 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_object::{
-    Error, ListRequest, ObjectId, ObjectName, Op, OpResult, PoolName, Reply, Request, Result, Store,
-};
+use nacre_object::{Error, ObjectId, Op, OpResult, Reply, Request, Result, Store};
 use nacre_route::limits::MAX_RULES;
 use nacre_route::{Event, Io, IoId, ObjectMatch, Operation, Rule, RuleTable, Span, Touch};
 use tokio::sync::oneshot;
@@ -33,8 +31,6 @@ use super::work::Work;
 const REST: Duration = Duration::from_millis(500);
 /// Between two passes under the same rules. Requests on whole objects bring bytes home again.
 const PASS_REST: Duration = Duration::from_secs(20);
-/// Objects of one page.
-const PAGE_NAMES: usize = 256;
 /// After so many parts the spreader rests, so that it does not use all of a disk.
 const PARTS_AT_ONCE: u32 = 16;
 const PART_REST: Duration = Duration::from_millis(20);
@@ -90,17 +86,6 @@ pub(super) async fn run(switch: Arc<NodeSwitch>) {
     }
 }
 
-/// The pool of objects, and what their names begin with.
-pub(super) fn prefix_of(objects: &ObjectMatch) -> Option<(PoolName, String)> {
-    let text = match objects {
-        ObjectMatch::Exact(object) => object.to_string(),
-        ObjectMatch::Prefix(prefix) => prefix.clone(),
-        ObjectMatch::Pattern(pattern) => pattern.literal_prefix().to_owned(),
-    };
-    let (pool, prefix) = text.split_once('/')?;
-    Some((PoolName::new(pool).ok()?, prefix.to_owned()))
-}
-
 /// The rule that sends the bytes at an offset of an object elsewhere, and how far it does.
 fn rule_at<'a>(table: &'a RuleTable, request: &Request, span: Span) -> Option<(&'a Rule, Span)> {
     let touch = Touch { operation: Operation::Write, span: Some(span) };
@@ -111,23 +96,18 @@ fn rule_at<'a>(table: &'a RuleTable, request: &Request, span: Span) -> Option<(&
 
 impl NodeSwitch {
     async fn spread_all(self: &Arc<Self>, objects: &ObjectMatch) -> Result<()> {
-        let Some((pool, prefix)) = prefix_of(objects) else { return Ok(()) };
-        let mut after: Option<ObjectName> = None;
+        let mut after = None;
         loop {
-            let (pool, prefix) = (pool.clone(), prefix.clone());
-            let request = ListRequest { pool: pool.clone(), after, prefix, limit: PAGE_NAMES };
-            let listed = self.base().list(request).await?;
-            for name in &listed.names {
-                let object = ObjectId::new(pool.clone(), name.clone());
+            let (page, next) = self.page_of(objects, after).await?;
+            for object in page {
                 // Changes of an object with snapshots bring its bytes home.
-                let is_meant = objects.matches(&object) && !self.is_kept(&object);
-                if is_meant && nacre::staged_object(name).is_none() {
+                if !self.is_kept(&object) && nacre::staged_object(&object.name).is_none() {
                     // The next pass tries again.
                     let _ = self.spread(&object).await;
                 }
             }
-            after = listed.names.last().cloned();
-            if !listed.more || after.is_none() {
+            after = next;
+            if after.is_none() {
                 return Ok(());
             }
         }

@@ -194,6 +194,7 @@ impl NodeSwitch {
         }
         self.core().note_decided(rule);
         let turn = self.versions().turns.wait(object).await;
+        self.check_has_bytes(&request.header).await?;
         let failed = |error: &Error, kind: ErrorKind, op: &Op| {
             error.kind() == kind && error.operation() == Some(op.name())
         };

@@ -36,7 +36,6 @@ const PAGE_NAMES: usize = 4096;
 /// Drops copies until the task is aborted.
 pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
     let mut swept_at: Option<Instant> = None;
-    let mut kept_swept_at: Option<Instant> = None;
     loop {
         sleep(REST).await;
         // A switch that never had rules has made no copies.
@@ -57,13 +56,6 @@ pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
             swept_at = Some(Instant::now());
             if switch.sweep_all().await.is_err() {
                 switch.core().copies.not_dropped();
-            }
-        }
-        let is_rested = kept_swept_at.is_none_or(|at| at.elapsed() >= SWEEP_REST);
-        if is_rested && switch.take_sweep_of_kept() {
-            kept_swept_at = Some(Instant::now());
-            if switch.sweep_kept().await.is_err() {
-                switch.note_kept_left();
             }
         }
     }

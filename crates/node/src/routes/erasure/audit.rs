@@ -42,6 +42,15 @@ pub(in crate::routes) struct FragmentList {
 #[derive(Debug, Default)]
 pub(super) struct Audited(BTreeMap<NodeName, FastHashSet<u64>>);
 
+impl Audited {
+    /// A set was made after the audit.
+    pub fn note_made(&mut self, set: u64) {
+        for sets in self.0.values_mut() {
+            sets.insert(set);
+        }
+    }
+}
+
 impl NodeSwitch {
     /// Lists the fragments that this node keeps for the objects of one target.
     pub(in crate::routes) async fn fragments_here(
@@ -104,7 +113,9 @@ impl NodeSwitch {
                         let drop = CopyDrop { tag: CopyTag::LAST };
                         self.change_copy(&place, "copy-drop", drop.encode()).await?;
                     }
-                    false => drop(sets.insert(set)),
+                    false => {
+                        sets.insert(set);
+                    }
                 }
             }
             after = list.next;

@@ -6,10 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nacre_object::{
-    Error, ErrorKind, IoHeader, ListRequest, ObjectId, ObjectName, ObjectStat, Op, OpResult,
-    Result, Store,
-};
+use nacre_object::{Error, ErrorKind, IoHeader, ObjectId, ObjectStat, Op, OpResult, Result, Store};
 use nacre_route::limits::MIN_ERASURE_BYTES;
 use nacre_route::{
     CopyTag, ERASURE_ATTRIBUTE, Erasure, ErasureStub, ObjectMatch, Span, Stripes, Term,
@@ -18,10 +15,9 @@ use tokio::time::{Instant, sleep};
 
 use super::audit::Audited;
 use super::fragments::{Fragments, interrupted};
-use super::{CodedObject, ErasureStatus};
+use super::{CodedObject, ErasureStatus, Rules, rule_among};
 use crate::routes::NodeSwitch;
 use crate::routes::background::background;
-use crate::routes::spreader::prefix_of;
 use crate::routes::versions::with_ops;
 
 /// Between looks for rules.
@@ -34,13 +30,13 @@ const QUIET: Duration = Duration::from_secs(5);
 const AUDIT_REST: Duration = Duration::from_secs(600);
 /// Between audits while fragments may be left that belong to no object.
 const LEFTOVER_REST: Duration = Duration::from_secs(15);
-/// Objects of one page.
-const PAGE_NAMES: usize = 256;
 
 /// What a pass has found.
 #[derive(Debug, Default)]
 struct Pass {
     audited: Audited,
+    /// The rules by which objects are coded.
+    rules: Arc<Rules>,
     objects: u64,
     bytes: u64,
     fragment_bytes: u64,
@@ -74,10 +70,11 @@ pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
         if !is_new && !is_rested && audited.is_none() {
             continue;
         }
-        if is_new && !objects.is_empty() {
+        let (audited, rules) = (audited.unwrap_or_default(), switch.erasures().rules());
+        if !objects.is_empty() {
             switch.erasures().until_earlier_are_done().await;
         }
-        let mut pass = Pass { audited: audited.unwrap_or_default(), ..Pass::default() };
+        let mut pass = Pass { audited, rules, ..Pass::default() };
         for objects in &objects {
             // Objects that could not be listed are listed in the next pass.
             if let Err(error) = switch.pass_over(objects, &mut pass).await {
@@ -130,24 +127,18 @@ impl NodeSwitch {
     }
 
     async fn pass_over(self: &Arc<Self>, objects: &ObjectMatch, pass: &mut Pass) -> Result<()> {
-        let Some((pool, prefix)) = prefix_of(objects) else { return Ok(()) };
-        let mut after: Option<ObjectName> = None;
+        let mut after = None;
         loop {
-            let (pool, prefix) = (pool.clone(), prefix.clone());
-            let request = ListRequest { pool: pool.clone(), after, prefix, limit: PAGE_NAMES };
-            let listed = self.base().list(request).await?;
-            for name in &listed.names {
-                let object = ObjectId::new(pool.clone(), name.clone());
-                if objects.matches(&object) {
-                    // The next pass tries again.
-                    if let Err(error) = self.look_at_object(&object, pass).await {
-                        self.erasures().count(|status| status.failed += 1);
-                        pass.failed(&error.on(&object));
-                    }
+            let (page, next) = self.page_of(objects, after).await?;
+            for object in page {
+                // The next pass tries again.
+                if let Err(error) = self.look_at_object(&object, pass).await {
+                    self.erasures().count(|status| status.failed += 1);
+                    pass.failed(&error.on(&object));
                 }
             }
-            after = listed.names.last().cloned();
-            if !listed.more || after.is_none() {
+            after = next;
+            if after.is_none() {
                 return Ok(());
             }
         }
@@ -156,7 +147,7 @@ impl NodeSwitch {
     /// Codes an object, brings it home, or leaves it as it is.
     async fn look_at_object(self: &Arc<Self>, object: &ObjectId, pass: &mut Pass) -> Result<()> {
         let header = background(object.clone(), Op::Stat)?.header;
-        let rule = self.erasures().rule_of(object).filter(|_| !self.has_other_rules(object));
+        let rule = rule_among(&pass.rules, object).filter(|_| !self.has_other_rules(object));
         let Some(CodedObject { stub, .. }) = self.coded_object(&header).await? else {
             return match rule {
                 Some(rule) => self.code_if_quiet(&header, &rule, pass).await,
@@ -226,6 +217,7 @@ impl NodeSwitch {
         };
         let Err(error) = coded else {
             self.erasures().count(|status| status.coded += 1);
+            pass.audited.note_made(stub.set.number);
             pass.count(&stub);
             return Ok(());
         };

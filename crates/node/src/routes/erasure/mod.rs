@@ -18,8 +18,8 @@
 //!   bytes by the note. The note is removed when all bytes are home again.
 //! - Requests on an object share a turn ([`Turns`](super::turns::Turns)). The object goes from the one
 //!   state to the other only in a turn that nothing shares.
-//! - Requests that began before a rule coded their object have no such turn ([`Outside`]). The first
-//!   object is coded when all of them are done.
+//! - Requests that began before there was a rule about their object have no such turn ([`Outside`]). The
+//!   maker codes objects by the rules that there were before it has waited for these requests.
 //! - A switch that has started knows nothing of fragments, and looks for the note at each object that a
 //!   rule, present or former, may have coded. The record of rules names a former rule until all of its
 //!   objects are home.
@@ -91,7 +91,7 @@ pub(super) struct Outside(#[expect(dead_code, reason = "it is counted")] Arc<()>
 #[derive(Debug, Default)]
 pub(super) struct Erasures {
     turns: Arc<Turns>,
-    rules: Mutex<Arc<[(ObjectMatch, Erasure)]>>,
+    rules: Mutex<Arc<Rules>>,
     /// Objects that have their bytes.
     uncoded: Mutex<FastHashSet<ObjectId>>,
     /// Nodes that did not answer. Until the time, others are asked first.
@@ -107,6 +107,15 @@ pub(super) struct Erasures {
     /// The last term under which a whole pass found no coded object without a rule.
     settled_term: AtomicU64,
     status: Mutex<ErasureStatus>,
+}
+
+/// The rules that erasure-code objects.
+type Rules = [(ObjectMatch, Erasure)];
+
+/// The rule that erasure-codes an object.
+fn rule_among(rules: &Rules, object: &ObjectId) -> Option<Erasure> {
+    let rule = rules.iter().find(|(objects, _)| objects.matches(object));
+    rule.map(|(_, erasure)| erasure.clone())
 }
 
 /// An object that has fragments in place of its bytes.
@@ -130,13 +139,13 @@ impl Erasures {
         *lock(&self.rules) = rules.collect();
     }
 
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&lock(&self.rules))
+    }
+
     /// The rule that erasure-codes an object.
     fn rule_of(&self, object: &ObjectId) -> Option<Erasure> {
-        let rules = Arc::clone(&lock(&self.rules));
-        rules
-            .iter()
-            .find(|(objects, _)| objects.matches(object))
-            .map(|(_, erasure)| erasure.clone())
+        rule_among(&self.rules(), object)
     }
 
     /// A turn in which an object keeps its bytes, or its fragments.

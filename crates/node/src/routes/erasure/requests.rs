@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use futures::future::FutureExt;
 use nacre_object::limits::MAX_REPLY_BYTES;
-use nacre_object::{ErrorKind, IoHeader, ObjectStat, Op, OpResult, Reply, Request, Result, Store};
+use nacre_object::{Error, IoHeader, ObjectStat, Op, OpResult, Reply, Request, Result, Store};
 use nacre_route::{ERASURE_ATTRIBUTE, ErasureStub, Span};
 
 use super::CodedObject;
@@ -103,21 +103,23 @@ impl NodeSwitch {
                 }
                 Need::BytesAtHome => drop(turn),
             }
-            match self.bring_coded_home(&request.header).await {
-                Err(error) if error.kind() == ErrorKind::Corrupt => match request.ops[..] {
-                    // Nobody can have these bytes any more.
-                    [Op::Remove] => {
-                        let turn = self.erasures().share(&object).await;
-                        return self.submit_in_turn(onward, request, turn, Some(coded.stub)).await;
-                    }
-                    _ if replaces_bytes(&request.ops) => {
-                        return self.replace_coded(onward, request).await;
-                    }
-                    _ => return Err(error),
-                },
-                brought => brought?,
-            }
+            self.bring_coded_home(&request.header).await?;
         }
+    }
+
+    /// Refuses to keep the state of a coded object, which has no bytes. This happens only if the rules
+    /// have changed since the request began.
+    ///
+    /// # Errors
+    /// `Unavailable`; the errors of the store.
+    pub(in crate::routes) async fn check_has_bytes(&self, header: &IoHeader) -> Result<()> {
+        let object = &header.object;
+        if !self.may_be_erasure_coded(object) || self.coded_object(header).await?.is_none() {
+            return Ok(());
+        }
+        Err(Error::unavailable("the rules about this object have just changed")
+            .on(object)
+            .hint("try again"))
     }
 
     /// The note at the object of a request, if the request needs to know it.

@@ -4,7 +4,8 @@
 //! 1. The router copies the object ([`ObjectCopy`]), and then [notes](super::notes) durably that the copy is
 //!    complete. Only after that the change runs.
 //! 2. A copy without a note is worth nothing: its maker was interrupted. The next maker begins anew.
-//! 3. A copy is dropped before its note. So a note never stands for a copy that lacks something.
+//! 3. A copy is dropped before its note, so that a copy is never left without one. A note without a copy is
+//!    one of a name that no rule has.
 //!
 //! # Invariants
 //!
@@ -38,6 +39,8 @@ impl NodeSwitch {
     pub(super) async fn keep_copy(&self, header: &IoHeader, name: &SnapshotName) -> Result<()> {
         let object = &header.object;
         let to = self.locations().kept_copy(object, name)?;
+        // The semaphore is never closed.
+        let _permit = self.snapshots().copying.acquire().await;
         // The cache needs no bytes of the object.
         let (from, store) = (&self.own().past_cache, self.base());
         let note = match (ObjectCopy { from, store, header, to: &to }).make().await? {
@@ -69,8 +72,20 @@ impl NodeSwitch {
         let object = &header.object;
         let copy = self.locations().kept_copy(object, name)?;
         let ops = ops_on_copy(ops, stat).map_err(|error| error.on(object))?;
-        let read = self.base().submit(with_ops_on(copy, header, ops)?).await;
-        read.map(|reply| reply_of_copied(reply, stat)).map_err(|error| error_about(object, &error))
+        let exists = Op::AssertExists;
+        let ops = std::iter::once(exists.clone()).chain(ops).collect();
+        match self.base().submit(with_ops_on(copy, header, ops)?).await {
+            Ok(mut reply) => {
+                reply.results.remove(0);
+                Ok(reply_of_copied(reply, stat))
+            }
+            Err(error) if error.operation() == Some(exists.name()) => Err(Error::corrupt(format!(
+                "the copy of the object at the snapshot {name} is lost"
+            ))
+            .on(object)
+            .hint("read the object at another snapshot")),
+            Err(error) => Err(error_about(object, &error)),
+        }
     }
 }
 

@@ -44,11 +44,16 @@ use nacre_object::{
     Stack, Store,
 };
 use nacre_route::{Destination, FastHashSet, ObjectMatch, RuleId, RuleTable};
+use tokio::sync::Semaphore;
 
+pub(super) use self::sweeper::run as sweep;
 pub(super) use self::used_names::UsedNames;
+
 use super::NodeSwitch;
 use super::turns::Turns;
 
+/// How many copies are made at the same time.
+const COPIES_AT_ONCE: usize = 8;
 /// How many objects the switch remembers whose state it need not keep again.
 const MAX_KNOWN: usize = 65_536;
 
@@ -58,6 +63,8 @@ pub(super) struct Snapshots {
     /// Objects whose state is kept under a name already.
     known: Mutex<FastHashSet<(ObjectId, SnapshotName)>>,
     turns: Arc<Turns>,
+    /// Limits the copies that are made at the same time. Each has a piece of its object in memory.
+    copying: Semaphore,
     /// Whether there may be copies that no rule names: after a start, and when rules have lost names.
     is_sweep_due: AtomicBool,
 }
@@ -65,7 +72,8 @@ pub(super) struct Snapshots {
 impl Default for Snapshots {
     fn default() -> Self {
         let (known, turns) = (Mutex::default(), Arc::default());
-        Self { known, turns, is_sweep_due: AtomicBool::new(true) }
+        let copying = Semaphore::new(COPIES_AT_ONCE);
+        Self { known, turns, copying, is_sweep_due: AtomicBool::new(true) }
     }
 }
 
@@ -220,6 +228,7 @@ impl NodeSwitch {
         let known = self.known_states(next, header).await?;
         if known.at(newest).is_none() {
             self.core().note_decided(kept.rule);
+            self.check_has_bytes(header).await?;
             let has_copies = self.locations().rados().is_some();
             let keeping = match has_copies {
                 true => self.keep_copy(header, newest).await,

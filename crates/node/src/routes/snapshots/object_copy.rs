@@ -7,7 +7,9 @@
 //! **Invariant:** the copy has nothing of what was in its place before.
 
 use bytes::Bytes;
-use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES};
+use nacre_object::limits::{
+    MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES, MAX_SNAPSHOT_ENTRIES,
+};
 use nacre_object::{
     Error, ErrorKind, IoHeader, MapRange, ObjectId, ObjectStat, Op, OpResult, Result, Stack, Store,
 };
@@ -102,7 +104,7 @@ impl ObjectCopy<'_> {
     }
 
     async fn copy_entries(&self) -> Result<()> {
-        let mut after = Bytes::new();
+        let (mut after, mut count) = (Bytes::new(), 0);
         loop {
             let (prefix, limit) = (Bytes::new(), MAX_MAP_RANGE_ENTRIES as u32);
             let range = self.ask(Op::MapRange { after, prefix, limit }).await?;
@@ -110,6 +112,11 @@ impl ObjectCopy<'_> {
                 return Err(self.senseless("entries"));
             };
             let Some(last) = entries.last().map(|entry| entry.key.clone()) else { return Ok(()) };
+            count += entries.len();
+            if count > MAX_SNAPSHOT_ENTRIES {
+                let text = format!("it has more than {MAX_SNAPSHOT_ENTRIES} keys");
+                return Err(Error::exhausted(text).on(&self.header.object));
+            }
             self.put(vec![Op::MapSet { entries }]).await?;
             if !more {
                 return Ok(());

@@ -7,9 +7,12 @@
 //! and then looks at the notes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use nacre_object::{ListRequest, ObjectId, Result, SnapshotName, Store};
+use tokio::time::sleep;
 
 use super::KeptState;
 use crate::routes::NodeSwitch;
@@ -19,25 +22,36 @@ use crate::routes::rados_locations::{KEPT_NAMES, KeptIn};
 /// for each such page.
 const PAGE_NAMES: usize = 4096;
 
+/// Between looks whether a sweep is due.
+const REST: Duration = Duration::from_secs(1);
+/// After a sweep that could not drop everything. Each sweep goes over the whole pool.
+const FAILED_REST: Duration = Duration::from_secs(60);
+
+/// Sweeps when it is due, until the task is aborted.
+pub(in crate::routes) async fn run(switch: Arc<NodeSwitch>) {
+    if switch.locations().rados().is_none() {
+        return;
+    }
+    loop {
+        sleep(REST).await;
+        let is_due = &switch.snapshots().is_sweep_due;
+        if switch.term() > 0
+            && is_due.swap(false, Ordering::Relaxed)
+            && switch.sweep_kept().await.is_err()
+        {
+            is_due.store(true, Ordering::Relaxed);
+            sleep(FAILED_REST).await;
+        }
+    }
+}
+
 impl NodeSwitch {
-    /// Whether there may be copies that no rule names. The caller sweeps, or calls
-    /// [`note_kept_left`](Self::note_kept_left).
-    pub(in crate::routes) fn take_sweep_of_kept(&self) -> bool {
-        self.locations().rados().is_some()
-            && self.snapshots().is_sweep_due.swap(false, Ordering::Relaxed)
-    }
-
-    /// Not all copies could be dropped.
-    pub(in crate::routes) fn note_kept_left(&self) {
-        self.snapshots().is_sweep_due.store(true, Ordering::Relaxed);
-    }
-
     /// Drops all copies and notes that no rule names. If one cannot be dropped, the others are dropped
     /// nevertheless.
     ///
     /// # Errors
     /// Those of the store.
-    pub(in crate::routes) async fn sweep_kept(&self) -> Result<()> {
+    async fn sweep_kept(&self) -> Result<()> {
         let Some(locations) = self.locations().rados() else { return Ok(()) };
         let (pool, mut after, mut swept) = (self.locations().pool(), None, Ok(()));
         loop {
