@@ -245,6 +245,8 @@ struct Growing {
     acknowledged: AtomicU64,
     /// The latest number that was sent.
     sent: AtomicU64,
+    /// Whether the router was killed.
+    is_killed: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -264,7 +266,8 @@ impl Growing {
         }
     }
 
-    /// Reads the object at a snapshot through both gateways, until it has read the same number often.
+    /// Reads the object at a snapshot through both gateways, until it has read the same number often
+    /// after the router was killed.
     async fn read_at(&self, client: &Client, name: &str) -> u64 {
         let (mut kept, mut reads) = (None, 0);
         for gateway in GATEWAYS.into_iter().cycle() {
@@ -275,7 +278,7 @@ impl Growing {
                     let number = u64::from_be_bytes(data[..].try_into().unwrap());
                     let first = *kept.get_or_insert(number);
                     assert_eq!(first, number, "{}: the snapshot has changed", self.name);
-                    reads += 1;
+                    reads += u64::from(self.is_killed.load(Ordering::SeqCst));
                     if reads == 60 {
                         return number;
                     }
@@ -296,8 +299,9 @@ async fn a_snapshot_on_ceph_never_changes_while_clients_write_and_the_router_is_
     let on = block_in_place(OnCeph::start);
     let client = Arc::new(Client::of(&on.cluster));
     let growing = |number: u64| {
-        let (acknowledged, sent, is_over) = Default::default();
-        Arc::new(Growing { name: format!("data/s-{number}"), acknowledged, sent, is_over })
+        let (acknowledged, sent, is_killed, is_over) = Default::default();
+        let name = format!("data/s-{number}");
+        Arc::new(Growing { name, acknowledged, sent, is_killed, is_over })
     };
     let objects: Vec<_> = (0..3).map(growing).collect();
     let (mut writers, mut readers) = (vec![], vec![]);
@@ -318,6 +322,7 @@ async fn a_snapshot_on_ceph_never_changes_while_clients_write_and_the_router_is_
         keep(&on, "monday");
         let most = numbers(|object| &object.sent);
         kill(on.cluster.pid_of(&on.router()).unwrap());
+        written.iter().for_each(|object| object.is_killed.store(true, Ordering::SeqCst));
         (on, least, most)
     });
     for object in watched {
@@ -326,7 +331,7 @@ async fn a_snapshot_on_ceph_never_changes_while_clients_write_and_the_router_is_
     }
     let (on, least, most) = steps.await.unwrap();
     for (number, reader) in readers.into_iter().enumerate() {
-        let kept = reader.await.unwrap();
+        let kept = within_deadline("the snapshot is read", reader).await.unwrap();
         let possible = least[number]..=most[number];
         assert!(possible.contains(&kept), "{kept} is kept, not one of {possible:?}");
     }
